@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DeadLetterSpec, RedeliverySpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations, is_pattern, own_dead_letters_of
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.reference_broker.core.config import (
@@ -20,7 +20,6 @@ from brokerproof.reference_broker.core.config import (
 )
 from brokerproof.reference_broker.core.events import Move, Mqsc, Operation, Purge, ResetStatistics, SetMemoryLimit
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE, QUEUE, TOPIC
-from brokerproof.reference_broker.core.prefetch import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH
 
 #: Names of virtual topics and of the queues that consume from them, as ActiveMQ has them by default.
 _VIRTUAL = "VirtualTopic."
@@ -125,51 +124,38 @@ def broker_config(program: Program, name: str = "") -> BrokerConfig:
     ``ConfigError`` for an unknown generation.
     """
     spec = program.broker
-    stamping = spec.timestamping
+    fields = _said(spec)
+    for own in ("policies", "monitor_offer", "connector", "timestamping"):
+        fields.pop(own, None)
+    if "delay_max_ms" in fields:
+        fields["max_delay_ms"] = fields.pop("delay_max_ms")
+    if spec.timestamping is not None:
+        fields["timestamping"] = TimeStamping(**_said(spec.timestamping))
     return BrokerConfig(
         name=name or program.broker_host().name,
-        timestamping=None
-        if stamping is None
-        else TimeStamping(
-            future_only=stamping.future_only,
-            ttl_ceiling_ms=stamping.ttl_ceiling_ms,
-            zero_expiration_override_ms=stamping.zero_expiration_override_ms,
-            process_network_messages=stamping.process_network_messages,
-            restamp_moved=stamping.restamp_moved,
-        ),
-        memory_limit_bytes=spec.memory_limit_bytes,
-        destinations=[
-            DestinationPolicy(
-                entry.match,
-                expire_period_ms=entry.expire_period_ms,
-                memory_limit_bytes=entry.memory_limit_bytes or 0,
-                high_water_percent=entry.high_water_percent,
-                max_page_size=entry.max_page_size,
-                max_expire_page_size=entry.max_expire_page_size,
-                producer_flow_control=entry.producer_flow_control,
-                send_fail_if_no_space=entry.send_fail_if_no_space,
-                prioritized_messages=entry.prioritized_messages,
-                pending_message_limit=-1 if entry.pending_message_limit is None else entry.pending_message_limit,
-                dead_letter=_strategy(entry.dead_letter),
-                redelivery=None
-                if entry.redelivery is None
-                else BrokerRedelivery(**redelivery_settings(entry.redelivery)),
-                advisories=AdvisoryOptions(**ADVISORIES) if entry.advisories else None,
-                queue_prefetch=entry.queue_prefetch or QUEUE_PREFETCH,
-                durable_topic_prefetch=entry.durable_topic_prefetch or DURABLE_TOPIC_PREFETCH,
-            )
-            for entry in spec.policies
-        ],
-        dead_letter_non_persistent=spec.dead_letter_non_persistent,
-        persistent=spec.persistent,
-        store_limit_bytes=spec.store_limit_bytes,
-        temp_limit_bytes=spec.temp_limit_bytes,
+        destinations=[_entry(entry) for entry in spec.policies],
         monitor=Monitor(**monitor_settings(spec)),
-        generation=spec.generation,
-        delay_support=spec.delay_support,
-        max_delay_ms=spec.delay_max_ms,
-        mqsc=spec.mqsc,
+        **fields,
     )
+
+
+def _entry(spec: PolicySpec) -> DestinationPolicy:
+    fields = _said(spec) | {"match": spec.match, "expire_period_ms": spec.expire_period_ms}
+    fields.pop("topic_inflight_stats", None)  # this broker counts without lists
+    if spec.dead_letter is not None:
+        fields["dead_letter"] = DeadLetterStrategy(**_said(spec.dead_letter))
+    if spec.redelivery is not None:
+        fields["redelivery"] = BrokerRedelivery(**redelivery_settings(spec.redelivery))
+    if spec.advisories:
+        fields["advisories"] = AdvisoryOptions(**ADVISORIES)
+    return DestinationPolicy(**fields)
+
+
+def _said(spec: msgspec.Struct) -> dict[str, Any]:
+    """What differs from the program's defaults. The broker's own are the same, and are relied upon."""
+    plain = type(spec)()
+    fields = {name: getattr(spec, name) for name in spec.__struct_fields__}
+    return {name: value for name, value in fields.items() if value != getattr(plain, name)}
 
 
 def monitor_settings(spec: BrokerSpec) -> dict[str, Any]:
@@ -178,16 +164,6 @@ def monitor_settings(spec: BrokerSpec) -> dict[str, Any]:
     if spec.monitor_offer is not None:
         settings |= msgspec.structs.asdict(spec.monitor_offer)
     return settings
-
-
-def _strategy(spec: DeadLetterSpec | None) -> DeadLetterStrategy | None:
-    if spec is None:
-        return None
-    return DeadLetterStrategy(
-        spec.strategy,
-        process_expired=spec.process_expired,
-        process_non_persistent=spec.process_non_persistent,
-    )
 
 
 def redelivery_settings(spec: RedeliverySpec) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Request:
 
     __slots__ = ("begun", "clear", "client", "connected", "event", "held", "marks", "situation")
 
-    def __init__(self, event: Asked, client: Client | None, situation: str) -> None:
+    def __init__(self, event: Asked | Acknowledge, client: Client | None, situation: str) -> None:
         self.event = event
         self.client = client
         self.situation = situation

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
+    Acknowledge,
     Begin,
     Commit,
     Connect,
@@ -56,7 +57,7 @@ def forbidden(tables: Tables, request: Request) -> str:
         return _send(tables, event, begun=request.begun)
     if isinstance(event, Subscribe):
         return _subscribe(tables, event, request)
-    if isinstance(event, Ack | Nack):
+    if isinstance(event, Ack | Acknowledge | Nack):
         return _settle(tables, request)
     if isinstance(event, Begin):
         return "" if request.clear else "a transaction is open"

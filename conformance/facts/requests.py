@@ -47,6 +47,8 @@ class Requests:
         """Something was asked."""
         if isinstance(event, Acknowledge):
             self._past = event
+            if event.result == "unknown":
+                self.tables.asked.append(self._request(event, self.tables.client(event.host)))
             return
         past = self._past
         if past is not None and isinstance(event, Ack | Nack) and (past.t0, past.t1) == (event.t0, event.t1):
@@ -108,7 +110,7 @@ class Requests:
             asked = {}
         return [option for option, is_so in asked.items() if is_so]
 
-    def _request(self, event: Asked, client: Client | None) -> Request:
+    def _request(self, event: Asked | Acknowledge, client: Client | None) -> Request:
         request = Request(event, client, "")
         if client is None:
             return request

@@ -152,6 +152,8 @@ _ALL = (
            fresh(in_flight.SubtractsEarly)),
     Mutant("ledger-dequeue-short", "INF-003", "Settled messages are not counted as dequeued.", "in_flight",
            fresh(in_flight.ForgetsDequeue)),
+    Mutant("ledger-loses-acknowledgements", "INF-021", "One of the acknowledged messages is not counted as such.",
+           "in_flight", fresh(in_flight.LosesAcknowledgements)),
     Mutant("ledger-dispatch-falls", "INF-004", "The dispatch count falls when a consumer leaves.", "in_flight",
            fresh(in_flight.UncountsDispatch)),
     Mutant("ledger-close-not-booked", "INF-005", "A departure takes nothing off the counts.", "in_flight",

@@ -170,7 +170,6 @@ class TakesWhatItLooksAt(Browsing):
     def settled(self, queue: Queue, original: Reference) -> None:
         if original.state == WAITING:
             queue.line.remove(original)
-            queue.forget_expiry(original.message)
             queue.expire(original)
 
 

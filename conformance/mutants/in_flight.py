@@ -47,6 +47,14 @@ class ForgetsDequeue(InFlight):
         counters.dequeued -= 1
 
 
+class LosesAcknowledgements(InFlight):
+    """Of what is acknowledged one is not counted as such."""
+
+    def settled(self, counters: Counters, count: int) -> None:
+        super().settled(counters, count)
+        counters.removed -= 1
+
+
 class UncountsDispatch(InFlight):
     """The dispatch count falls when a consumer leaves."""
 

@@ -98,6 +98,28 @@ class CountsDown(Miscounting):
             topic.counters.scheduled -= 2
 
 
+class HoldsTwice(Miscounting):
+    """What several subscribers get is in flight once more than they hold it."""
+
+    def miscount(self, topic: Topic, event: Send) -> None:  # noqa: ARG002 - whichever it is
+        topic.counters.in_flight += len(topic.subscriptions) > 1
+
+
+class DequeuesUnread(Miscounting):
+    """A publication counts as dequeued at once if nobody is there."""
+
+    def miscount(self, topic: Topic, event: Send) -> None:  # noqa: ARG002 - whichever it is
+        topic.counters.dequeued += not topic.subscriptions
+
+
+class OneMore(Broker):
+    """The broker's own size is one more than what is on its destinations."""
+
+    def broker_counters(self) -> dict[str, int]:
+        found = super().broker_counters()
+        return found | {"size": found["size"] + (found["size"] > 0)}
+
+
 class CountsForEver(Broker):
     """Consumers are counted when they come, and not when they go."""
 
@@ -127,6 +149,9 @@ class AddsLife(Broker):
 ALL = (
     Mutant("property-invented", "GEN-130", "Every second message gets a property.", broker=AddsProperty),
     Mutant("life-invented", "GEN-130", "Every third message without an expiration gets one hour.", broker=AddsLife),
+    Mutant("topics-in-flight-twice", "INF-022", "Shared publications are in flight once more.", broker=HoldsTwice),
+    Mutant("topics-dequeue-unread", "INF-023", "What nobody reads counts as dequeued.", broker=DequeuesUnread),
+    Mutant("broker-counts-one-more", "INF-024", "The broker counts one message too many.", broker=OneMore),
     Mutant("consumers-counted-for-ever", "GEN-145", "Consumers that left are counted.", broker=CountsForEver),
     Mutant("mode-forgotten", "GEN-131", "Every message becomes persistent.", broker=ForgetsMode),
     Mutant("correlation-forgotten", "GEN-160", "A delay costs the correlation id.", broker=ForgetsCorrelation),

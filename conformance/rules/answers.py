@@ -9,6 +9,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
+    Acknowledge,
     Begin,
     Browse,
     Commit,
@@ -39,6 +40,7 @@ KINDS: Final[dict[type[Event], str]] = {
     Subscribe: "a consumer",
     Unsubscribe: "a consumer",
     Ack: "a settlement",
+    Acknowledge: "a settlement",
     Nack: "a settlement",
     Begin: "a transaction",
     Commit: "a transaction",

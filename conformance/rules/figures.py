@@ -1,9 +1,10 @@
-"""Figures beside those of queues: what operators are told, topics, and what no figure can be (GEN-140 to GEN-142,
-GEN-145).
+"""Figures beside those of queues: what operators are told, topics, the broker's own, and what no figure can be (GEN-140
+to GEN-142, GEN-145, INF-023, INF-024).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
@@ -16,7 +17,8 @@ from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import pressed
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Reading, Session
+from brokerproof.conformance.facts.rows import SETTLED, Delivery, Destination, Reading, Session
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import looks_at
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -74,6 +76,84 @@ def publications_are_counted(facts: Facts, reading: Reading) -> Findings:
         yield broken("miscounted", reading, why=f"{low} to {high} messages were published")
     elif low:
         yield held("counted")
+
+
+class Settlements:
+    """What was settled on one topic: the times by which each was, for certain, and those from which each may have been;
+    ``bounded``: nothing else can have been.
+    """
+
+    __slots__ = ("bounded", "maybe_ns", "readings", "sure_ns")
+
+    def __init__(self, dest: Destination) -> None:
+        self.readings = [reading for reading in dest.readings if reading.at_rest]
+        unseen = any(session.auto and (session.end or not session.known) for session in dest.sessions)
+        self.bounded = not unseen and not any(send.mortal for send in dest.sends)
+        self.sure_ns: list[int] = []
+        self.maybe_ns: list[int] = []
+        for delivery in (one for copy in dest.copies for one in copy.deliveries if one.dest is dest):
+            self._take(delivery)
+        self.sure_ns.sort()
+        self.maybe_ns.sort()
+
+    def _take(self, delivery: Delivery) -> None:
+        session, span, transaction = delivery.session, delivery.settled, delivery.transaction
+        if session.auto:
+            self.maybe_ns.append(delivery.assigned[0])
+            self.sure_ns += [delivery.event.t1] if session.known and not session.end else []
+        elif delivery.settlements or delivery.rollbacks:
+            self.maybe_ns.append(delivery.event.t0)
+            if span is not None and span[1] < NEVER:
+                self.sure_ns.append(span[1])
+            elif delivery.state == SETTLED and transaction is not None and transaction.committed and transaction.end:
+                self.sure_ns.append(transaction.end.t1)
+
+
+def settled_on_topics(facts: Facts) -> list[Settlements]:
+    """Of topics that were read at rest, of a broker that was neither restarted nor reset."""
+    dests = dict.fromkeys(reading.destination for reading in facts.rows(topic_readings))
+    gained = [one for one in dests if not gets_expiration(facts.declared) and one.applied.entry.topic_inflight_stats]
+    return [Settlements(dest) for dest in gained]
+
+
+@rule("INF-023", over=settled_on_topics, handles=KINDS)
+def settlements_are_counted(_facts: Facts, row: Settlements) -> Findings:
+    """When nothing moves, the dequeued count of a topic is the number of messages that its subscribers have settled."""
+    for reading in row.readings:
+        event, count = reading.event, reading.event.dequeued
+        if count is None:
+            continue
+        low, high = bisect_right(row.sure_ns, event.t0), bisect_right(row.maybe_ns, event.t1)
+        if count < low or (row.bounded and count > high):
+            yield broken("miscounted", reading, why=f"{low} to {high} were settled")
+            return
+        if low:
+            yield held("counted")
+
+
+LEVELS: Final = ("size", "in_flight", "scheduled")
+TOTALS: Final = ("enqueued", "dequeued", "dispatched", "expired")
+
+
+def brokers_at_rest(facts: Facts) -> list[Reading]:
+    """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty."""
+    found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
+    found = [one for one in found if not (facts.paged and one.idle)]  # memory may keep from consumers what is there
+    return [one for one in found if len({part.event.dest for part in one.parts}) + one.idle == one.event.destinations]
+
+
+@rule("INF-024", over=brokers_at_rest, handles=KINDS)
+def broker_adds_up(_facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, the broker's own counts are the sums of its destinations' counts."""
+    parts = list({part.event.dest: part.event for part in reading.parts}.values())
+    for name in (*LEVELS, *TOTALS):
+        own, others = getattr(reading.event, name), [getattr(part, name) for part in parts]
+        if own is None or None in others:
+            continue
+        if own < sum(others) or (name in LEVELS and own > sum(others)):  # totals may be of those that are gone, too
+            yield broken("different", reading, why=f"{name} is {own}, and {sum(others)} on its destinations together")
+        elif own:
+            yield held("equal", "of what is there" if name in LEVELS else "of what has been there")
 
 
 def all_readings(facts: Facts) -> list[Reading]:

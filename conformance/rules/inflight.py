@@ -1,11 +1,14 @@
 """In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-006, INF-008,
-INF-010 to INF-014, INF-018 to INF-020).
+INF-010 to INF-014, INF-018 to INF-022).
 
 What each counter can be is asked of ``facts/tally.py``, which knows what restarts, operators, browsers and wildcards
 mean to it; so no mark drops a reading here.
 """
 
 from __future__ import annotations
+
+from operator import attrgetter
+from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.facts import Facts
@@ -28,6 +31,23 @@ def count_is_what_is_held(_facts: Facts, reading: Reading) -> Findings:
     """When nothing moves, the in-flight count of a queue equals the messages that were transmitted to open consumers
     and are not settled.
     """
+    yield from _balanced(reading)
+
+
+def topics_at_rest(facts: Facts) -> list[Reading]:
+    """Counters at rest of topics that keep lists of what is in flight."""
+    dests = [one for one in facts.destinations.values() if one.topic and one.kind in {"topic", "virtual"}]
+    kept = [one for one in dests if one.applied.entry.topic_inflight_stats]
+    return [reading for dest in kept for reading in dest.readings if reading.at_rest]
+
+
+@rule("INF-022", over=topics_at_rest, handles=KINDS)
+def topics_count_what_is_held(_facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, the in-flight count of a topic equals the messages that its subscribers hold unsettled."""
+    yield from _balanced(reading)
+
+
+def _balanced(reading: Reading) -> Findings:
     count, (low, high) = reading.event.in_flight, reading.ledger.in_flight
     low -= reading.ledger.browsing  # whether what a browser sees counts is another requirement's affair
     wanted = str(low) if low == high else f"{low} to {high}"
@@ -86,9 +106,14 @@ def what_came_went_or_is_there(_facts: Facts, reading: Reading) -> Findings:
         yield held("conserved", "messages were left on the queue" if event.size else "the queue was empty again")
 
 
+def arriving(facts: Facts) -> list[Reading]:
+    """Counters of destinations; what arrives from advisories is no row."""
+    return [one for one in facts.readings if one.dest is not None and one.dest.kind != "advisory"]
+
+
 def counting_dispatches(facts: Facts) -> list[Reading]:
-    """Counters of queues with a count of dispatches."""
-    return [reading for reading in facts.queue_readings if reading.event.dispatched is not None]
+    """Counters of queues and topics with a count of dispatches."""
+    return [reading for reading in facts.rows(arriving) if reading.event.dispatched is not None]
 
 
 @rule("INF-004", over=counting_dispatches, handles=KINDS)
@@ -353,9 +378,33 @@ def browsing_is_in_flight_only(_facts: Facts, reading: Reading) -> Findings:
 
 
 def counting_waste(facts: Facts) -> list[Reading]:
-    """Counters at rest, of queues with consumers, with a count of dispatches that came to nothing."""
-    found = [reading for reading in facts.queue_rests if reading.event.wasted is not None]
+    """Counters at rest, of destinations with consumers, with a count of dispatches that came to nothing."""
+    found = [one for one in facts.rows(arriving) if one.at_rest and one.event.wasted is not None]
     return [reading for reading in found if reading.destination.sessions and reading.ledger.zeroed]
+
+
+_ends_of: Final = attrgetter("acknowledged", "wasted", "in_flight")
+
+
+def telling_ends(facts: Facts) -> list[Reading]:
+    """Counters at rest of destinations that say what became of their dispatches."""
+    return [one for one in facts.rows(counting_dispatches) if one.at_rest and None not in _ends_of(one.event)]
+
+
+@rule("INF-021", over=telling_ends, handles=KINDS)
+def dispatches_come_to_an_end(_facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, every dispatch was acknowledged, came to nothing, or is in flight."""
+    event, base = reading.event, reading.base
+    if base is None and not reading.ledger.zeroed:
+        return
+    if base is not None and (base.event.dispatched is None or None in _ends_of(base.event)):
+        return
+    before = 0 if base is None else (base.event.dispatched or 0) - sum(_ends_of(base.event))
+    more = (event.dispatched or 0) - sum(_ends_of(event)) - before
+    if more:
+        yield contradicted("unaccounted", reading, f"{more} dispatches have no end, or have several")
+    elif event.dispatched:
+        yield held("accounted", "of a topic" if reading.destination.topic else "of a queue")
 
 
 @rule("INF-019", over=counting_waste, handles=KINDS)

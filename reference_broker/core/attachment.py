@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
@@ -52,7 +53,7 @@ class Attachments:
         self._roamers: dict[str, Consumer] = {}
         #: Those among them that listen to advisories: their wildcards for that.
         self._listeners: dict[str, list[str]] = {}
-        self._serial = 0
+        self._serial = count(1)
 
     def attach(self, consumer: Consumer, asked: str) -> None:
         """A consumer comes, and takes all its places; ``asked`` is a usable destination as a client writes it."""
@@ -114,8 +115,7 @@ class Attachments:
 
     def next_serial(self) -> int:
         """The number of a new place."""
-        self._serial += 1
-        return self._serial
+        return next(self._serial)
 
     def _place(self, consumer: Consumer, destination: Destination) -> None:
         subscription = Subscription(consumer, destination, self.next_serial())

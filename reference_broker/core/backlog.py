@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.subscription import Consumer
 
-NO_LIMIT = -1
-
 
 def discard_cause(consumer: Consumer) -> str:
     """The text with which ActiveMQ explains that a slow subscriber lost a message."""

@@ -25,7 +25,7 @@ called; everything else is in the module named after the behaviour:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.records import Record
     from brokerproof.reference_broker.core.subscription import Consumer
 
-UNKNOWN_CONNECTION = "unknown-connection"
-CONNECT_FIRST = "connection {} is not connected; connect first"
+#: What only a connection that is there may ask for.
+ASKED: Final = (AddDestination, Begin, RemoveSubscription, Send, Subscribe)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -138,7 +138,11 @@ class Broker:
                 f"{type(event).__name__} is not an event; one of {', '.join(kind.__name__ for kind in self._handlers)}"
             )
         self._region.now = now
-        handler(event)
+        if isinstance(event, ASKED) and event.connection not in self._connections:
+            text = f"connection {event.connection} is not connected; connect first"
+            self._refuse(event.connection, event.request, "unknown-connection", text)
+        else:
+            handler(event)
         return self._region.finish() if self._flow is None else self._finish(self._flow)
 
     def next_due_ns(self) -> int | None:
@@ -242,14 +246,11 @@ class Broker:
         self._region.connection_registry.disconnected(event.connection, connection)
 
     def _subscribe(self, event: Subscribe) -> None:
-        connection = self._connections.get(event.connection)
-        if connection is None:
-            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection))
-        elif event.consumer in self._consumers:
+        if event.consumer in self._consumers:
             text = f"consumer {event.consumer!r} exists already; choose another name"
             self._refuse(event.connection, event.request, "duplicate-consumer", text)
         else:
-            self._take_in(connection, event)
+            self._take_in(self._connections[event.connection], event)
 
     def _take_in(self, connection: Connection, event: Subscribe) -> None:
         region = self._region
@@ -302,26 +303,16 @@ class Broker:
             self._region.attachments.resize(consumer, event.prefetch)
 
     def _remove_subscription(self, event: RemoveSubscription) -> None:
-        connection = self._connections.get(event.connection)
-        if connection is None:
-            code, text = UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)
-        else:
-            code, text = self._region.durables.remove(connection.client_id, event.name)
-        self._answer(event, (code, text))
+        client_id = self._connections[event.connection].client_id
+        self._answer(event, self._region.durables.remove(client_id, event.name))
 
     def _change_destination(self, event: AddDestination) -> None:
-        if event.connection not in self._connections:
-            self._answer(event, (UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)))
-        else:
-            self._answer(event, self._region.temporaries.change(event))
+        self._answer(event, self._region.temporaries.change(event))
 
     # -- messages
 
     def _send(self, event: Send) -> None:
         message = event.message
-        if event.connection not in self._connections:
-            self._refuse(event.connection, event.request, UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection))
-            return
         message.sender = event.connection
         if self._suppresses(event):
             return
@@ -437,10 +428,7 @@ class Broker:
     # -- transactions
 
     def _begin(self, event: Begin) -> None:
-        if event.connection in self._connections:
-            self._answer(event, self._transactions.begin(event.connection, event.transaction))
-        else:
-            self._answer(event, (UNKNOWN_CONNECTION, CONNECT_FIRST.format(event.connection)))
+        self._answer(event, self._transactions.begin(event.connection, event.transaction))
 
     def _commit(self, event: Commit) -> None:
         code, text = self._transactions.objection_to_commit(event.connection, event.transaction)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LOGGER = "org.apache.activemq.broker.region.RegionBroker"
 #: ActiveMQ's window: 2048 ids of 64 producers.
-AUDIT_IDS: Final = 2048 * 64
+AUDIT_IDS: Final = 131_072
 
 
 def expiry_cause(message: Message) -> str:

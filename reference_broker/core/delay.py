@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
 
 #: Declared maximum: ten years of 366 days.
-MAX_DELAY_MS = 10 * 366 * 24 * 3600 * 1000
+MAX_DELAY_MS = 316_224_000_000
 
 NEGATIVE = "delay-negative"
 TOO_LONG = "delay-too-long"

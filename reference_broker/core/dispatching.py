@@ -55,9 +55,7 @@ def take(queue: Queue, subscription: Subscription) -> Reference | None:
     while len(line):
         stored = not line.loaded
         reference = line.pop_first()
-        message = reference.message
-        if region.is_expired(message):
-            queue.forget_expiry(message)
+        if region.is_expired(reference.message):
             queue.expire(reference)
             continue
         if not reference.charged:
@@ -67,7 +65,6 @@ def take(queue: Queue, subscription: Subscription) -> Reference | None:
                 return None
             if stored:
                 region.policies.memory.read_ahead(region.memory, queue)
-        queue.forget_expiry(message)
         return reference
     return None
 
@@ -79,11 +76,11 @@ def take_offer(queue: Queue, subscription: Subscription) -> Reference | None:
         order, reference = subscription.offers[0]
         if reference.state == ASIDE:
             if region.is_expired(reference.message):
-                queue.forget_aside(order, reference)
+                del queue.aside[order]
                 queue.expire(reference)
             elif region.policies.memory.admit(region.memory, queue, subscription, reference):
                 heapq.heappop(subscription.offers)
-                queue.forget_aside(order, reference)
+                del queue.aside[order]
                 return reference
             else:
                 region.block(queue)

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core.effects import Credited, Logged, Refused, Throttled
@@ -72,9 +73,9 @@ class BlockedSend:
         self.ended = False
 
 
-def kind_of(event: Send) -> int:
+def kind_of(event: Send) -> tuple[bool, bool]:
     """Sends to one destination that are of one kind wait for the same: they are persistent or not, delayed or not."""
-    return 2 * event.message.persistent + is_delayed(event.message)
+    return event.message.persistent, is_delayed(event.message)
 
 
 def is_delayed(message: Message) -> bool:
@@ -89,7 +90,7 @@ class FlowControl:
 
     def __init__(self, region: Region) -> None:
         self._region = region
-        self._serial = 0
+        self._serial = count()
         #: (due time, number, send)
         self._deadlines: list[tuple[int, int, BlockedSend]] = []
         #: How many sends have had to wait since the start, by destination.
@@ -97,7 +98,7 @@ class FlowControl:
         #: Connection -> how many of its sends wait.
         self._of_connection: dict[int, int] = {}
         #: By destination, then by kind, oldest first; no empty ones.
-        self.waiting: dict[str, dict[int, deque[BlockedSend]]] = {}
+        self.waiting: dict[str, dict[tuple[bool, bool], deque[BlockedSend]]] = {}
         #: Connection -> how many of its sends stop it.
         self.stopped: dict[int, int] = {}
 
@@ -131,17 +132,14 @@ class FlowControl:
         name = event.message.destination
         disk = full in (self._store_usage(), region.memory.temp)
         windowless = not event.request and not event.credit_bytes
-        count = self._of_connection.get(event.connection, 0) + 1
-        self._of_connection[event.connection] = count
-        stops = windowless or (disk and region.policies.memory.disk_stops) or count > CONFIRMED_MAX
-        self._serial += 1
-        waiting = BlockedSend(event, self._serial, stops=stops)
+        waiting_now = self._of_connection[event.connection] = self._of_connection.get(event.connection, 0) + 1
+        stops = windowless or (disk and region.policies.memory.disk_stops) or waiting_now > CONFIRMED_MAX
+        waiting = BlockedSend(event, next(self._serial), stops=stops)
         lines = self.waiting.get(name)
         if lines is None:
             lines = self.waiting[name] = {}
-            what = self._names(full)[1]
-            text = f"{what} full; producers of {name} will be throttled until messages have been consumed"
-            region.effects.append(Logged("INFO", LOGGER, text))
+            text = "full; producers of {} will be throttled until messages have been consumed"
+            region.effects.append(Logged("INFO", LOGGER, f"{self._names(full)[1]} {text.format(name)}"))
         line = lines.get(waiting.kind)
         if line is None:
             line = lines[waiting.kind] = deque()
@@ -221,11 +219,11 @@ class FlowControl:
             del lines[waiting.kind]
             if not lines:
                 del self.waiting[name]
-        count = self._of_connection.get(event.connection, 0)
-        if count > 1:
-            self._of_connection[event.connection] = count - 1
-        elif count:
-            del self._of_connection[event.connection]
+        others = self._of_connection.get(event.connection, 0) - 1
+        if others > 0:
+            self._of_connection[event.connection] = others
+        else:
+            self._of_connection.pop(event.connection, None)
         stopped = self.stopped.get(event.connection, 0)
         if waiting.stops and stopped:
             if stopped > 1:

@@ -13,11 +13,12 @@ from brokerproof.reference_broker.core.matching import covers
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import ACK_PENDING, ASIDE, ASSIGNED, DROPPED, WAITING
-from brokerproof.reference_broker.core.topic import Topic, is_filtering
+from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.flow import FlowControl
+    from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.recovery import Recovered
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.region import Region
@@ -192,12 +193,6 @@ def check_topic(topic: Topic) -> None:
         same(f"{name}: remembered in order", [at for at, _ in kept], sorted(at for at, _ in kept))
     owed = {message_id: publication.holders for message_id, publication in topic.live.items() if publication.holders}
     same(f"{name}: holders of publications", owed, held)
-    same(
-        f"{name}: choosy",
-        topic.filtering,
-        sum(1 for s in everyone if is_filtering(s.durable.absent if s.durable else s.consumer)),
-    )
-    asleep = 0
     for key, subscription in topic.durables.items():
         durable = subscription.durable
         if durable is None:
@@ -207,10 +202,15 @@ def check_topic(topic: Topic) -> None:
         consumer = durable.consumer
         same(f"{name}: consumer of {key}", subscription.consumer, durable.absent if consumer is None else consumer)
         same(f"{name}: {key} is attached", subscription in topic.subscriptions.values(), consumer is not None)
-        expirable = sum(1 for r in subscription.pending if r.message.expiration_ms > 0)
-        same(f"{name}: backlog of {key} that can expire", subscription.expirable, expirable)
-        asleep += expirable if consumer is None or topic.sweeps_active else 0
-    same(f"{name}: swept backlogs that can expire", topic.expirable, asleep)
+        if consumer is None or topic.sweeps_active:
+            check_bound(topic, [reference.message for reference in subscription.pending])
+
+
+def check_bound(destination: Queue | Topic, messages: list[Message]) -> None:
+    """The sweep knows a lower bound of the expirations of what it has to look at."""
+    earliest_ms = min([message.expiration_ms for message in messages if message.expiration_ms > 0], default=0)
+    known = destination.earliest_ms
+    same(f"{destination.name}: {known} bounds {earliest_ms}", not earliest_ms or 0 < known <= earliest_ms, True)
 
 
 def check_queue(queue: Queue) -> None:
@@ -236,10 +236,8 @@ def check_queue(queue: Queue) -> None:
         [],
     )
     same(f"{name}: stored messages in memory", [r for r in queue.line.stored.values() if r.charged], [])
-    expirable = sum(1 for r in line + aside + behind if r.message.expiration_ms > 0) + sum(
-        1 for i in queue.scheduled.values() if i.message.expiration_ms > 0
-    )
-    same(f"{name}: waiting messages that can expire", queue.expirable, expirable)
+    waiting = [reference.message for reference in line + aside + behind]
+    check_bound(queue, waiting + [item.message for item in queue.scheduled.values()])
     ready = [s for s in queue.subscriptions.values() if s.ready]
     same(f"{name}: ring", sorted(s.serial for s in queue.ready), sorted(s.serial for s in ready))
     is_open = queue.region.policies.prefetch.is_open

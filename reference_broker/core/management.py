@@ -71,14 +71,20 @@ class Management:
     def _emptied(self, destination: Destination) -> int:
         """Purge, and say so in the words of ActiveMQ, who says how many there were and not how many are gone."""
         effects = self._region.effects
-        name, counters = destination.name, destination.counters
-        size, before = counters.size, counters.dequeued
+        counters = destination.counters
+        before = counters.dequeued
+        what = f"purge of {counters.size} messages"
         destination.purge()
         if destination.is_queue:
-            effects.append(Logged("INFO", QUEUE_LOGGER, f"{name} purge of {size} messages"))
+            effects.append(Logged("INFO", QUEUE_LOGGER, f"{destination.name} {what}"))
         if counters.size:
-            text = f"{name} after purge of {size} messages, message count stats report: {counters.size}"
-            effects.append(Logged("WARN", QUEUE_LOGGER, text))
+            effects.append(
+                Logged(
+                    "WARN",
+                    QUEUE_LOGGER,
+                    f"{destination.name} after {what}, message count stats report: {counters.size}",
+                )
+            )
         return counters.dequeued - before
 
     def _remove(self, event: RemoveQueue) -> None:

@@ -115,8 +115,6 @@ def matches(pattern: str, destination: str) -> bool:
     wanted = pattern_name.split(".")
     if wanted[-1] == ">":
         wanted.pop()
-        if len(asked) < len(wanted):
-            return False
         asked = asked[: len(wanted)]
     return len(asked) == len(wanted) and all(want in ("*", have) for want, have in zip(wanted, asked, strict=True))
 

@@ -183,7 +183,6 @@ class PagedMemory(Memory):
                 reference = cursor.batch.popleft()
             moved += 1
             if expiring and region.is_expired(reference.message):
-                queue.forget_expiry(reference.message)
                 queue.expire(reference)
             else:
                 queue.line.hand_over(reference)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import count
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
@@ -63,7 +64,7 @@ class Pulls:
         #: Those that end with the event in progress.
         self.immediate: list[PendingPull] = []
         self._heap: list[tuple[int, int, PendingPull]] = []
-        self._serial = 0
+        self._serial = count()
 
     def ask(self, consumer: Consumer, timeout_ms: int) -> None:
         """A consumer pulls."""
@@ -75,8 +76,7 @@ class Pulls:
         if timeout_ms < 0:
             self.immediate.append(wait)
         elif due_ns:
-            self._serial += 1
-            heapq.heappush(self._heap, (due_ns, self._serial, wait))
+            heapq.heappush(self._heap, (due_ns, next(self._serial), wait))
         for subscription in consumer.in_turn():
             subscription.destination.window_opened(subscription)
 

@@ -64,8 +64,7 @@ class Queue(Destination):
         self.choices: SelectiveDispatch | None = SelectiveDispatch(self) if self.prioritized else None
         #: Ids of all messages here, in whatever state.
         self.live: set[str] = set()
-        #: Waiting and scheduled messages that can expire, and a lower bound of their expirations (0: none).
-        self.expirable = 0
+        #: A lower bound of the expirations of what waits or is scheduled; 0: nothing of it can expire.
         self.earliest_ms = 0
 
     # -- arrival
@@ -96,7 +95,7 @@ class Queue(Destination):
             memory.arrive(region.memory, self, self.cursor, reference)
         if message.group_id and self.choices is None:
             self.choices = SelectiveDispatch(self)
-        self._await_expiry(message)
+        self._note_expiration(message)
         region.wake(self)
 
     def recover(self, message: Message, order: int) -> None:
@@ -115,7 +114,7 @@ class Queue(Destination):
             self.cursor.recover(reference)
         if message.group_id and self.choices is None:
             self.choices = SelectiveDispatch(self)
-        self._await_expiry(message)
+        self._note_expiration(message)
         self.region.wake(self)
 
     def schedule(self, message: Message, due_ns: int) -> None:
@@ -123,7 +122,7 @@ class Queue(Destination):
         self.live.add(message.message_id)
         self.scheduled[message.sequence] = item
         self.counters.scheduled += 1
-        self._await_expiry(message)
+        self._note_expiration(message)
         region = self.region
         if region.journal is not None and message.persistent:
             region.journal.scheduled(region, self.name, message, due_ns)
@@ -151,7 +150,6 @@ class Queue(Destination):
         del self.scheduled[item.message.sequence]
         self.counters.scheduled -= 1
         self.live.discard(item.message.message_id)
-        self.forget_expiry(item.message)
 
     def _expire_scheduled(self, message: Message) -> None:
         """It was never visible, but it was accepted: the counts show that it came and went."""
@@ -242,7 +240,7 @@ class Queue(Destination):
                 reference.move(WAITING)
                 reference.returned = True
                 returning.append(reference)
-                self._await_expiry(reference.message)
+                self._note_expiration(reference.message)
         if returning:
             self.region.policies.ordering.put_back(self.line, returning)
             if self.choices is not None:
@@ -360,37 +358,20 @@ class Queue(Destination):
         reference.move(ASIDE)
         self.region.memory.discharge(self, reference)
         self.aside[reference.order] = reference
-        self._await_expiry(reference.message)
+        self._note_expiration(reference.message)
         refused_by = reference.refused_by or []
         for other in self.subscriptions.values():
             if other.serial not in refused_by and self.wants(other, reference.message):
                 heapq.heappush(other.offers, (reference.order, reference))
 
-    def forget_aside(self, order: int, reference: Reference) -> None:
-        """A message that lay aside does so no longer."""
-        del self.aside[order]
-        self.forget_expiry(reference.message)
-
     # -- expiry while waiting
-
-    def _await_expiry(self, message: Message) -> None:
-        expiration_ms = message.expiration_ms
-        if expiration_ms > 0:
-            if self.expirable == 0 or expiration_ms < self.earliest_ms:
-                self.earliest_ms = expiration_ms
-            self.expirable += 1
-
-    def forget_expiry(self, message: Message) -> None:
-        """A message is not waiting any more."""
-        if message.expiration_ms > 0:
-            self.expirable -= 1
 
     def wants_sweep(self) -> bool:
         if self.expire_period_ms <= 0:
             return False
-        if self.expirable or self.name in self.region.memory.blocked:
+        if self.name in self.region.memory.blocked or (self.cursor is not None and len(self.cursor)):
             return True
-        return self.cursor is not None and len(self.cursor) > 0
+        return self.earliest_ms > 0 and bool(len(self.line) or self.aside or self.scheduled)
 
     def sweep(self, now: Now) -> None:
         region = self.region
@@ -400,28 +381,28 @@ class Queue(Destination):
             return
         self.earliest_ms = 0
         for reference in self.cursor or ():
-            self._note_expiration(reference.message.expiration_ms)
+            self._note_expiration(reference.message)
         for reference in list(self.line):
             if region.is_expired(reference.message):
                 self.line.remove(reference)
-                self.forget_expiry(reference.message)
                 self.expire(reference)
             else:
-                self._note_expiration(reference.message.expiration_ms)
+                self._note_expiration(reference.message)
         for order, reference in list(self.aside.items()):
             if region.is_expired(reference.message):
-                self.forget_aside(order, reference)
+                del self.aside[order]
                 self.expire(reference)
             else:
-                self._note_expiration(reference.message.expiration_ms)
+                self._note_expiration(reference.message)
         for item in list(self.scheduled.values()):
             if region.is_expired(item.message):
                 self._unschedule(item)
                 self._expire_scheduled(item.message)
             else:
-                self._note_expiration(item.message.expiration_ms)
+                self._note_expiration(item.message)
 
-    def _note_expiration(self, expiration_ms: int) -> None:
+    def _note_expiration(self, message: Message) -> None:
+        expiration_ms = message.expiration_ms
         if expiration_ms > 0 and (self.earliest_ms == 0 or expiration_ms < self.earliest_ms):
             self.earliest_ms = expiration_ms
 
@@ -444,7 +425,6 @@ class Queue(Destination):
     def _hide(self, cursor: Cursor) -> None:
         """Forget what a purge did not reach: it is in the journal, and on the queue again after a restart."""
         for reference in cursor.clear():
-            self.forget_expiry(reference.message)
             self.region.memory.discharge(self, reference)
             self.counters.size -= 1
             self.counters.kept_size -= 1  # it came and has not gone
@@ -453,22 +433,17 @@ class Queue(Destination):
     def give_away(self, reference: Reference) -> None:
         """A waiting message is moved to another destination."""
         self.line.remove(reference)
-        self.forget_expiry(reference.message)
         self._leave(reference)
 
     def dissolve(self) -> None:
         """The queue is removed: what no purge reaches goes too."""
         self.purge()
         for reference in [] if self.cursor is None else self.cursor.clear():
-            self.forget_expiry(reference.message)
             self._leave(reference)
 
     def _purge_reached(self) -> None:
         """Purge what is not behind the cursor."""
-        for reference in [*self.line, *self.aside.values()]:
-            self.forget_expiry(reference.message)
-            self._leave(reference)
-        for reference in self.ack_pending.values():
+        for reference in [*self.line, *self.aside.values(), *self.ack_pending.values()]:
             self._leave(reference)
         self.line.clear()
         self.aside.clear()

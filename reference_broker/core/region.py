@@ -10,6 +10,7 @@ comes before the dispatches that it causes.
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from brokerproof.reference_broker.core import advisory, deadletter
@@ -22,7 +23,6 @@ from brokerproof.reference_broker.core.disk import Store
 from brokerproof.reference_broker.core.durable import Durables
 from brokerproof.reference_broker.core.effects import Effect, Logged
 from brokerproof.reference_broker.core.expiry import ExpirySweeps
-from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
 from brokerproof.reference_broker.core.mq.staging import Stage, is_retry
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.events import Subscribe
     from brokerproof.reference_broker.core.flow import FlowControl
+    from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.core.message import Message, Property
     from brokerproof.reference_broker.core.policies import Policies
 
@@ -77,6 +78,8 @@ class Region:
         "sweeps",
         "temporaries",
     )
+    #: The instant of the event in progress.
+    now: Now
 
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
         self.config = config
@@ -85,8 +88,6 @@ class Region:
         self.journal = policies.journal if config.persistent else None
         #: Why persistent messages are refused: (code, text); ("", ""): they are not.
         self.storage_trouble = ("", "")
-        #: The instant of the event in progress.
-        self.now = Now(0, 0)
         #: What the event in progress has caused so far.
         self.effects: list[Effect] = []
         self.memory = MemoryTree(
@@ -105,8 +106,8 @@ class Region:
         self.delays = DelayHeap()
         self.sweeps = ExpirySweeps()
         self.destinations: dict[str, Destination] = {}
-        #: How many destinations have ever been created.
-        self.created = 0
+        #: Numbers for destinations.
+        self.created = count()
         self.attachments = Attachments(self)
         self.pulls = Pulls(self)
         self.durables = Durables(self)
@@ -139,8 +140,7 @@ class Region:
         if known is not None:
             return known
         policy = policy_for(name, self.config.destinations)
-        number = self.created
-        self.created += 1
+        number = next(self.created)
         created: Destination
         if is_queue(name):
             queue = Queue(self, name, number, policy)
@@ -199,9 +199,13 @@ class Region:
         """It has a message and a consumer for it, but no memory."""
         self.memory.blocked[destination.name] = destination
         if not destination.starved:
-            level = "DEBUG" if self.policies.memory.wakes_on_relief else "WARN"
-            text = f"{destination.name} cursor blocked, no space available to page in messages"
-            self.effects.append(Logged(level, QUEUE_LOGGER, text))
+            self.effects.append(
+                Logged(
+                    "DEBUG" if self.policies.memory.wakes_on_relief else "WARN",
+                    QUEUE_LOGGER,
+                    f"{destination.name} cursor blocked, no space available to page in messages",
+                )
+            )
 
     def report_expired(self, message: Message, source: str) -> None:
         """A message expired, after it was taken off ``source``."""

@@ -194,7 +194,6 @@ class SelectiveDispatch:
             elif region.is_expired(reference.message):
                 heapq.heappop(keys)
                 queue.line.remove(reference)
-                queue.forget_expiry(reference.message)
                 queue.expire(reference)
             elif reference.returned and not queue.wants(subscription, reference.message):
                 heapq.heappop(keys)
@@ -240,7 +239,6 @@ class SelectiveDispatch:
         queue = self.queue
         message = reference.message
         queue.line.remove(reference)
-        queue.forget_expiry(message)
         if message.group_id:
             group = self.groups.by_id.get(message.group_id)
             if group is not None:

@@ -227,7 +227,6 @@ class Subscription:
         "consumer",
         "destination",
         "durable",
-        "expirable",
         "offers",
         "pending",
         "ready",
@@ -250,8 +249,6 @@ class Subscription:
         self.ack_pending: dict[int, Reference] = {}
         #: Durable, G0 to G3: whether what arrives stays in memory.
         self.caching = True
-        #: Durable: how many of ``pending`` can expire.
-        self.expirable = 0
         #: Queues: messages that another consumer discarded as expired, as a heap of (order, reference).
         self.offers: list[tuple[int, Reference]] = []
 

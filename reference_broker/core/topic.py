@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.region import Region
-    from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
+    from brokerproof.reference_broker.core.subscription import Delivery, Subscription
 
 
 class Topic(Destination):
@@ -54,13 +54,9 @@ class Topic(Destination):
         self.limited = policy.pending_message_limit >= 0 or policy.pending_message_limit_multiplier >= 0
         #: What it remembers for subscribers that come late; None: nothing.
         self.archive = Archive(policy.recovery) if policy.recovery is not None else None
-        #: How many subscriptions do not want everything.
-        self.filtering = 0
         #: Whether the sweep looks at durable subscriptions that have a consumer.
         self.sweeps_active = region.config.enable_message_expiration_on_active_durable_subs
-        #: Messages that can expire in the backlogs of durable subscriptions that are swept, and a lower bound of their
-        #: expirations (0: none).
-        self.expirable = 0
+        #: A lower bound of the expirations in the backlogs that are swept; 0: nothing there can expire.
         self.earliest_ms = 0
 
     def holds(self, message_id: str) -> bool:
@@ -127,14 +123,10 @@ class Topic(Destination):
 
     def audience(self, message: Message) -> list[Subscription]:
         """Who gets a message that is sent now."""
-        audience = list(self.subscriptions.values())
-        if self.durables:
-            audience = [subscription for subscription in audience if subscription.durable is None]
-            keeps = self.region.policies.durable.keeps
-            audience += [subscription for subscription in self.durables.values() if keeps(subscription, message)]
-        if self.filtering:
-            audience = [subscription for subscription in audience if self._wants(subscription, message)]
-        return audience
+        keeps = self.region.policies.durable.keeps
+        audience = [subscription for subscription in self.subscriptions.values() if subscription.durable is None]
+        audience += [subscription for subscription in self.durables.values() if keeps(subscription, message)]
+        return [one for one in audience if not one.consumer.selective or self._wants(one, message)]
 
     def has(self, subscription: Subscription) -> bool:
         """Whether a subscription is still there."""
@@ -173,7 +165,7 @@ class Topic(Destination):
             if subscription.durable is None:
                 self._stir(subscription)
             else:
-                self._note(subscription, reference)
+                self._note(reference)
                 if subscription.durable.consumer is not None:
                     self._stir(subscription)
         self.next_order += 1
@@ -185,20 +177,16 @@ class Topic(Destination):
         consumer = subscription.consumer
         self.subscriptions[consumer.name] = subscription
         if subscription.durable is not None:
-            if not self.sweeps_active:
-                self.expirable -= subscription.expirable
             self.window_opened(subscription)
-        else:
-            if is_filtering(consumer):
-                self.filtering += 1
-            if consumer.retroactive and self.archive is not None:
-                self._recall(subscription, self.archive)
+        elif consumer.retroactive and self.archive is not None:
+            self._recall(subscription, self.archive)
 
     def _recall(self, subscription: Subscription, archive: Archive) -> None:
         """A subscriber comes late and gets what is remembered."""
         region = self.region
         for message in region.policies.retention.recall(archive, region.now):
-            if region.is_expired(message) or not self._wants(subscription, message):
+            wanted = not subscription.consumer.selective or self._wants(subscription, message)
+            if region.is_expired(message) or not wanted:
                 continue
             publication = self.live.setdefault(message.message_id, Publication(0))
             publication.holders += 1
@@ -214,15 +202,9 @@ class Topic(Destination):
         del self.subscriptions[subscription.consumer.name]
         deliveries = subscription.deliveries()
         self.region.policies.in_flight.left(self.counters, len(deliveries))
-        if subscription.ready:
-            subscription.ready = False
-            self.stirred.remove(subscription)
-        self.region.memory.relieved = True
         if subscription.durable is not None:
             self._suspend(subscription, deliveries, last_delivered)
             return
-        if is_filtering(subscription.consumer):
-            self.filtering -= 1
         for delivery in deliveries:
             self._leave(subscription, delivery.reference)
         self._abandon(subscription)
@@ -231,16 +213,10 @@ class Topic(Destination):
         """A durable subscription collects from here from now on."""
         subscription.durable = durable
         self.durables[durable.key] = subscription
-        if is_filtering(durable.absent):
-            self.filtering += 1
 
     def forget(self, durable: Durable) -> None:
         """A durable subscription without a consumer ends, with its backlog."""
-        subscription = self.durables.pop(durable.key)
-        if is_filtering(durable.absent):
-            self.filtering -= 1
-        self.expirable -= subscription.expirable  # nobody is active on it
-        self._abandon(subscription)
+        self._abandon(self.durables.pop(durable.key))
         self.region.wake(self)  # perhaps there is nothing left to sweep
 
     def _suspend(self, subscription: Subscription, deliveries: list[Delivery], last_delivered: int) -> None:
@@ -260,12 +236,10 @@ class Topic(Destination):
                 subscription.ack_pending[reference.order] = reference
             else:
                 returning.append(reference)
-        if not self.sweeps_active:
-            self.expirable += subscription.expirable
         if subscription.durable is not None:
             subscription.consumer = subscription.durable.absent
         self._put_back(subscription, returning)
-        self.earliest_ms = 1 if self.expirable else 0  # the next sweep finds out
+        self.earliest_ms = 1  # the next sweep finds out
         region.wake(self)
 
     def _put_back(self, subscription: Subscription, references: list[Reference]) -> None:
@@ -277,7 +251,7 @@ class Topic(Destination):
                 reference.move(WAITING)
                 kept.append(reference)
                 self.region.memory.spool(reference, stored=reference.message.persistent)
-                self._note(subscription, reference)
+                self._note(reference)
             else:
                 self._leave(subscription, reference)
         rules.put_back(subscription.pending, kept)
@@ -326,7 +300,7 @@ class Topic(Destination):
         while pending and not self.held and region.policies.prefetch.is_open(subscription):
             reference = pending[0]
             if region.is_expired(reference.message):
-                self._take(subscription)
+                pending.popleft()
                 self._expire(subscription, reference)
                 continue
             loaded = reference.charged or region.policies.memory.admit(region.memory, self, subscription, reference)
@@ -334,7 +308,7 @@ class Topic(Destination):
                 region.block(self)
                 self._stir(subscription)
                 break
-            self._take(subscription)
+            pending.popleft()
             self.assign(subscription, reference)
         if self.held and pending:
             self._stir(subscription)
@@ -361,14 +335,6 @@ class Topic(Destination):
             self._leave(subscription, reference)
             self.counters.discarded += 1
             self._dead_letter(subscription, reference, discard_cause(subscription.consumer), expired=False)
-
-    def _take(self, subscription: Subscription) -> None:
-        """The first of the backlog leaves it; there is a consumer."""
-        reference = subscription.pending.popleft()
-        if subscription.durable is not None and reference.message.expiration_ms > 0:
-            subscription.expirable -= 1
-            if self.sweeps_active:
-                self.expirable -= 1
 
     # -- the end of a message
 
@@ -420,23 +386,23 @@ class Topic(Destination):
 
     # -- expiry while no consumer is there
 
-    def _note(self, subscription: Subscription, reference: Reference) -> None:
+    def _note(self, reference: Reference) -> None:
         """A message joins the backlog of a durable subscription."""
         expiration_ms = reference.message.expiration_ms
-        if expiration_ms > 0:
-            subscription.expirable += 1
-            if self.sweeps_active or (
-                subscription.durable is not None and subscription.durable.absent is subscription.consumer
-            ):
-                self.expirable += 1
-                self._note_expiration(expiration_ms)
-
-    def _note_expiration(self, expiration_ms: int) -> None:
-        if self.earliest_ms == 0 or expiration_ms < self.earliest_ms:
+        if expiration_ms > 0 and (self.earliest_ms == 0 or expiration_ms < self.earliest_ms):
             self.earliest_ms = expiration_ms
 
+    def _swept(self) -> list[Subscription]:
+        """The durable subscriptions at whose backlogs the sweep looks."""
+        found: list[Subscription] = []
+        for subscription in self.durables.values():
+            durable = subscription.durable
+            if subscription.pending and (self.sweeps_active or (durable is not None and durable.consumer is None)):
+                found.append(subscription)
+        return found
+
     def wants_sweep(self) -> bool:
-        return self.expire_period_ms > 0 and self.expirable > 0
+        return self.expire_period_ms > 0 and self.earliest_ms > 0 and bool(self._swept())
 
     def sweep(self, now: Now) -> None:
         region = self.region
@@ -444,22 +410,15 @@ class Topic(Destination):
         if not region.policies.expiry.is_expired(self.earliest_ms, now.wall_ms):
             return
         self.earliest_ms = 0
-        for subscription in self.durables.values():
-            durable = subscription.durable
-            active = durable is not None and durable.consumer is not None
-            if not subscription.expirable or (active and not self.sweeps_active):
-                continue
+        for subscription in self._swept():
             kept = subscription.pending
             subscription.pending = deque()
             for reference in kept:
                 if region.is_expired(reference.message):
-                    subscription.expirable -= 1
-                    self.expirable -= 1
                     self._expire(subscription, reference)
                 else:
                     subscription.pending.append(reference)
-                    if reference.message.expiration_ms > 0:
-                        self._note_expiration(reference.message.expiration_ms)
+                    self._note(reference)
 
     def purge(self) -> None:
         self.region.effects.append(Logged("WARN", __name__, f"{self.name} is a topic; only queues can be purged"))
@@ -468,8 +427,3 @@ class Topic(Destination):
 def holders_of(audience: list[Subscription]) -> tuple[str, ...]:
     """The durable subscriptions among those that get a message, by key."""
     return tuple(subscription.durable.key for subscription in audience if subscription.durable is not None)
-
-
-def is_filtering(consumer: Consumer) -> bool:
-    """Whether it does not want everything."""
-    return consumer.selective

@@ -112,3 +112,37 @@ def test_consumers_that_are_there_are_counted(consumers: int, expected: VerdictK
 def test_who_may_be_there_may_be_counted(consumers: int, expected: VerdictKind) -> None:
     story = Builder().connect("c0").subscribe("c0/1", result="unknown").at(5000)
     assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
+
+
+@pytest.mark.parametrize("dest", ["q0", "t0"])
+@pytest.mark.parametrize(("acknowledged", "expected"), [(0, FAILS), (1, HOLDS), (2, FAILS)])
+def test_each_dispatch_has_one_end(dest: str, acknowledged: int, expected: VerdictKind) -> None:
+    figures = {"dispatched": 3, "wasted": 1, "in_flight": 1, "acknowledged": acknowledged}
+    assert kind(Builder().rest(dest, **figures), "INF-021") is expected
+    again = {"dispatched": 0, "wasted": 0, "in_flight": 1, "acknowledged": 0}
+    reset = Builder().connect("p0").send("p0/1", dest).operate("reset", dest).rest(dest, **again)
+    assert kind(reset, "INF-021") is SILENT
+    assert kind(reset.rest(dest, **figures | {"in_flight": 2}), "INF-021") is expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, FAILS), (1, HOLDS), (2, FAILS)])
+def test_a_topic_counts_what_its_subscribers_hold(count: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0").send("p0/2", "t0")
+    story.arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1").at(5000)
+    assert kind(story.rest("t0", in_flight=count), "INF-022") is expected
+    assert kind(story.rest("t0", dequeued=count), "INF-023") is expected
+
+
+def test_what_may_have_been_settled_may_be_counted() -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0").arrive("c0/1", "p0/1")
+    story.ack("c0/1", "p0/1", result="unknown").at(5000)
+    assert kind(story.rest("t0", dequeued=0), "INF-023") is SILENT
+    assert kind(story.rest("t0", dequeued=1), "INF-023") is SILENT
+    assert kind(story.rest("t0", dequeued=2), "INF-023") is FAILS
+
+
+@pytest.mark.parametrize(("size", "enqueued", "expected"), [(2, 4, FAILS), (3, 4, HOLDS), (4, 4, FAILS), (3, 3, FAILS)])
+def test_the_brokers_figures_are_sums(size: int, enqueued: int, expected: VerdictKind) -> None:
+    story = Builder().rest("q0", size=1, enqueued=2).rest("q1", size=2, enqueued=2)
+    assert kind(story.rest(None, size=size, enqueued=enqueued, destinations=2), "INF-024") is expected
+    assert kind(story.rest(None, size=7, destinations=3), "INF-024") is expected  # of the third nobody read them

@@ -311,7 +311,7 @@ def test_a_connection_that_dies_rolls_back() -> None:
     assert d.counters("size", "in_flight", "enqueued", "dequeued") == (5, 0, 5, 0)
     d.subscribe("b")
     assert d.got("b") == ["m1", "m2", "m3", "m4", "m5"]
-    assert d.commit(connection=connection) == "unknown-transaction"
+    assert d.commit(connection=connection) == "unknown-connection"
 
 
 def test_a_connection_that_dies_after_its_consumer_left_rolls_back_as_well() -> None:
