@@ -59,10 +59,12 @@ def instead(folder: Path) -> ProfileAdapter:
     told = msgspec.structs.replace(
         profile,
         start=Start(command=[*SERVER.split(), "--admin-port", "{port.admin}"], ready=Ready(log="listening on stomp")),
-        endpoints=Endpoints(stomp=StompAt("stomp://127.0.0.1:{port.stomp}"), openwire=At("tcp://127.0.0.1:{port.stomp}")),
+        endpoints=Endpoints(
+            stomp=StompAt("stomp://127.0.0.1:{port.stomp}"), openwire=At("tcp://127.0.0.1:{port.stomp}")
+        ),
         names=Names(),
         operator=OperatorAt(
-            command="{python} -m brokerproof mqsc --admin {port.admin} -".split(),
+            command=["{python}", "-m", "brokerproof", "mqsc", "--admin", "{port.admin}", "-"],
             queues=profile.operator.queues,
             after=[text.removesuffix(" PURGE") for text in profile.operator.after],
         ),
@@ -95,6 +97,6 @@ def test_up_to_the_connection(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
         monkeypatch.setenv(name, value)
     assert main(["profile", "check", str(PROFILE)]) != OK
     said = capfd.readouterr()
-    assert f"JMSWMQ0018: Failed to connect to queue manager 'QM1'" in said.out + said.err
+    assert "JMSWMQ0018: Failed to connect to queue manager 'QM1'" in said.out + said.err
     assert f"127.0.0.1({port})" in said.out + said.err
     assert "secret" not in said.out + said.err
