@@ -170,6 +170,9 @@ class ProviderLibrary(JavaLibrary):
         """The provider's ConnectionFactory. Raises ``RefusedError``."""
         provider = self._provider
         api = f"{provider.api}.jms.ConnectionFactory"
+        # A thread that is not Java's has no context loader, by which some find their own parts (IBM MQ 9.4).
+        loader = jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+        jpype.JClass("java.lang.Thread").currentThread().setContextClassLoader(loader)
         other = "javax" if provider.api == "jakarta" else "jakarta"
         if not _there(api):
             there = f'it has {other}.jms; write api = "{other}"' if _there(f"{other}.jms.ConnectionFactory") else ""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
+    from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
     from brokerproof.conformance.requirements.catalogue import Requirement
@@ -150,6 +151,10 @@ class Endpoint(ABC):
     def blamed(self, line: str, text: str) -> Exception:
         """An agent has found a line of the profile to be wrong."""
         return SuiteProblem(f"{self.label}: {line}: {text}")
+
+    def declare(self, program: Program, names: Names) -> None:
+        """A run begins: its destinations, before anybody uses them, for a broker where each must be made."""
+        del program, names
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory

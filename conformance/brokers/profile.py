@@ -156,6 +156,16 @@ class Counters(_Table, frozen=True):
     map: dict[str, str] = {}
 
 
+class OperatorAt(_Table, frozen=True):
+    """Who gives a queue manager commands (``operator.py``): ``command`` reads MQSC, as ``runmqsc`` does; ``queues`` and
+    ``after`` are commands for each queue of a program, before and after it.
+    """
+
+    command: list[str]
+    queues: list[str] = []
+    after: list[str] = []
+
+
 class Promises(_Table, frozen=True):
     """What its documentation says. ``capabilities`` absent: found by probing."""
 
@@ -197,6 +207,7 @@ class Profile(_Table, frozen=True):
     names: Names = Names()
     settings: dict[str, list[str]] | str = {}
     counters: Counters | None = None
+    operator: OperatorAt | None = None
     promises: Promises = Promises()
     tolerances: Tolerances = Tolerances()
     known: KnownFile | None = None

@@ -31,6 +31,7 @@ from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
+from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
 from brokerproof.conformance.brokers.profile import PYTHON, Located
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process
-    from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.base import Laboratory, Operated
+    from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.requirements.catalogue import Requirement
 
@@ -75,6 +77,7 @@ class ProfileEndpoint(Endpoint):
         self.clock_file = None if server is None else server.clock
         self._figures = adapter.figures(server)
         self._left = False
+        self._operator: Operator | None = None
         self.place = "" if server is None else server.launcher.process.name
         self.crowded = crowded
 
@@ -102,6 +105,15 @@ class ProfileEndpoint(Endpoint):
         # A process of ours whose clock nobody fakes has the machine's.
         return reading(time.time_ns() // 1_000_000, time.monotonic_ns(), time.time_ns() // 1_000_000)
 
+    def declare(self, program: Program, names: Names) -> None:
+        if self._adapter.located.profile.operator is not None:
+            values = {"python": sys.executable, **self._adapter.values(self._server)}
+            self._operator = Operator(self._adapter.located, values, program, names)
+
+    def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
+        del dest, limit_bytes
+        return None if self._operator is None or op != "mqsc" else self._operator.tell(to)
+
     def restart(self, how: str) -> dict[str, int] | None:
         start = self._adapter.located.profile.start
         if self._server is None or start is None or not start.restart:
@@ -117,21 +129,17 @@ class ProfileEndpoint(Endpoint):
 
     def stand_still(self, *, paused: bool) -> bool:
         process = self.process()
-        if process is None:
-            return False
-        if paused:
-            process.pause()
-        else:
-            process.resume()
-        return True
-
-    def resources(self) -> dict[str, int] | None:
-        return None
+        if process is not None:
+            (process.pause if paused else process.resume)()
+        return process is not None
 
     def blamed(self, line: str, text: str) -> Exception:
         return self._adapter.located.wrong(line, text)
 
     def dispose(self, *, spoilt: bool = False) -> None:
+        if self._operator is not None and not spoilt:
+            self._operator.remove()
+        self._operator = None
         if self._figures is not None:
             self._figures.close()
         if self._server is not None:
@@ -279,6 +287,8 @@ class ProfileAdapter(Adapter):
                 words.add("memory-counters")
         if profile.start is not None and profile.start.restart:
             words.add("restart")
+        if profile.operator is not None:
+            words.add("operator")
         words |= {capability for word, capability in BY_SETTING.items() if word in self._settings}
         return sorted(words)
 
@@ -374,7 +384,12 @@ class ProfileAdapter(Adapter):
             if need is not None and need not in offered:
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
         keeps = profile.start is not None and profile.start.restart
-        lacking = self._settings.lacking(program.broker, keeps=keeps, stamps=self._stamps())
+        spec = program.broker
+        if profile.operator is not None:
+            if commands := strange(program):
+                return f"{self.label} is others', too, so nobody tells it {commands[0]!r}"
+            spec = msgspec.structs.replace(spec, mqsc=[])
+        lacking = self._settings.lacking(spec, keeps=keeps, stamps=self._stamps())
         if lacking:
             return f"{self.label} cannot be configured as the program asks: [settings] lacks {', '.join(lacking)}"
         return ""
@@ -388,6 +403,8 @@ class ProfileAdapter(Adapter):
         told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
         if keeps and "persistent" not in self._settings:
             told = msgspec.structs.replace(told, persistent=program.broker.persistent)
+        if profile.operator is not None:
+            told = msgspec.structs.replace(told, mqsc=program.broker.mqsc)
         return msgspec.structs.replace(program, broker=told)
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
@@ -480,6 +497,3 @@ def loaded(located: Located) -> type[Adapter] | None:
         return None
     found: type[Adapter] = _class_of(located, "adapter", located.profile.adapter, {})
     return found
-
-
-__all__: Sequence[str] = ["ProfileAdapter", "ProfileEndpoint", "loaded"]

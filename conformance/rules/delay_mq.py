@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Operate
-from brokerproof.conformance.facts.absence import missing
+from brokerproof.conformance.facts.absence import drained, missing
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import DISCARD, commands, states
+from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, states
+from brokerproof.conformance.facts.queue_managers import NAMES
+from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Fate, fate_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
@@ -89,12 +92,41 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     """A message whose target cannot take it at its delivery time is accounted for: dead-lettered, discarded by request,
     or tried again.
     """
-    if copy.deliveries or copy.dead_letters:
+    fate = fate_of(facts, copy)
+    if fate is not None and (why := _otherwise(facts, copy, fate)):
+        yield broken("otherwise", copy, why=why)
+    elif copy.deliveries or copy.dead_letters:
         yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
     elif copy.send.event.headers.get(DISCARD):
         return  # it may be thrown away, and nobody is told
     elif missing(facts, copy):
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
+
+
+def _otherwise(facts: Facts, copy: Copy, fate: Fate) -> str:
+    """In what something else became of a message; "": nothing did."""
+    letters = [letter.event for letter in copy.dead_letters if REASON in (letter.event.headers or {})]
+    came = [delivery.event for delivery in copy.deliveries]
+    name = NAMES.get(fate.reason, "")
+    if fate.ends == PUT:
+        return "it is a dead letter, though its target took everything" if letters else ""
+    if fate.ends == STAYS:
+        until_ns = NEVER if fate.until is None else fate.until.t0
+        early = [event for event in (*came, *letters) if event.t1 < until_ns]
+        return (
+            f"it left the staging queue, though neither its target ({name}) nor a dead letter could be put"
+            if early
+            else ""
+        )
+    if came:
+        return f"it came, though its target could not take it ({name})"
+    if fate.ends == GONE:
+        return "it is a dead letter, though it was to be thrown away" if letters else ""
+    if any(str((event.headers or {})[REASON]) != str(fate.reason) for event in letters):
+        return f"its dead letter gives another reason than {fate.reason} {name}"
+    dead = facts.destinations.get(DEAD_LETTERS)
+    whole = dead is not None and drained(facts, dead) and not dead.purges
+    return f"it is no dead letter, though its target could not take it ({name})" if whole and not letters else ""
 
 
 def managed_arrivals(facts: Facts) -> list[Delivery]:

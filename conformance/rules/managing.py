@@ -28,6 +28,7 @@ from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 _SAID: Final = re.compile(r"\b(\d{4}) (MQRC_\w+): (.*)")
+_STAGED: Final = re.compile(r"STAGED MSGID\((\S+)\) CORRELID\((\S+)\)")
 _SHOWN: Final = re.compile(r"([A-Z]+)\(([^)]*)\)")
 
 
@@ -181,6 +182,9 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
     """
     command, known = Command(event.command or ""), between(facts, event)
     state = known[0]
+    if command.kind == "STAGED":
+        yield from _of_the_stage(facts, event, command)
+        return
     if event.result == "fail" or len(known) != 1 or state is None or not event.shown:
         return
     shown = dict(_SHOWN.findall(event.shown[0]))
@@ -195,6 +199,65 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
         )
     else:
         yield held("as-it-is", command.kind.lower())
+
+
+def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
+    """What is shown of the messages on the staging queue, or taken off it."""
+    if event.result == "fail" or not facts.simulated or facts.restarts:
+        return
+    rows, least_most = _rows(event), depth_of(facts, event, STAGING)
+    wrong = "a line is no message" if rows is None else _strange(rows, one_each=not _several(facts))
+    for earlier in told(facts) if rows is not None and not wrong else []:
+        before = _rows(earlier) if earlier.seq < event.seq and earlier.result == "ok" else None
+        if before is not None and not wrong:
+            wrong = _contradiction(before, rows or [], (Command(earlier.command or ""), command))
+    if wrong:
+        yield broken("otherwise", event, why=f"{wrong}: {event.shown!r}")
+    elif command.verb == "DISPLAY" and not least_most[0] <= len(rows or []) <= least_most[1]:
+        yield broken(
+            "another-depth", event, why=f"{least_most[0]} to {least_most[1]} were there, not {len(rows or [])}"
+        )
+    else:
+        yield held("as-it-is", "staged")
+
+
+def _several(facts: Facts) -> bool:
+    """Whether one message may be several on the staging queue."""
+    return any(send.dest.topic or len(facts.names.parts(send.event.dest)) > 1 for send in facts.delayed)
+
+
+def _rows(event: Operate) -> list[tuple[str, str]] | None:
+    """Message and correlation ids that an answer about the staging queue shows; None: it is none, or shows no such."""
+    if Command(event.command or "").kind != "STAGED":
+        return None
+    found = [_STAGED.fullmatch(line) for line in event.shown if line != "STAGED is empty"]
+    return None if None in found else [(one[1], one[2]) for one in found if one is not None]
+
+
+def _strange(rows: list[tuple[str, str]], *, one_each: bool) -> str:
+    """What cannot be so of the staging queue at any time."""
+    ids, originals = [row[0] for row in rows], [row[1] for row in rows]
+    if len(set(ids)) < len(ids) or set(ids) & set(originals):
+        return "a message has no id of its own there"
+    return "a message is there twice" if one_each and len(set(originals)) < len(rows) else ""
+
+
+def _contradiction(
+    before: list[tuple[str, str]], rows: list[tuple[str, str]], commands: tuple[Command, Command]
+) -> str:
+    """Why something cannot be shown after something else was."""
+    earlier, now = commands
+    if earlier.verb == "DELETE":
+        return "it was taken off before" if set(before) & set(rows) else ""
+    originals = dict(before)
+    if any(originals.get(name, original) != original for name, original in rows):
+        return "a message has another original"
+    known = [before.index(row) for row in rows if row in before]
+    if known != sorted(known):
+        return "their order has changed"
+    if now.verb == "DELETE" and known and known[0] < int(now.name) - 1:
+        return f"it stood at {known[0] + 1} at most"
+    return ""
 
 
 def _wanted(state: Objects, command: Command) -> dict[str, Value]:

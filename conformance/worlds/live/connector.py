@@ -120,7 +120,11 @@ def bridge_of(adapter: Adapter, hosts: Hosts, spec: HostSpec, state: ClientState
 def opened(adapter: Adapter, program: Program, place: HostSpec, hosts: Hosts) -> Endpoint:
     """A broker of a program, with what connects it to others."""
     bridges = [one for one in hosts.bridges.values() if isinstance(one, ConnectorBridge) and one.near == place.name]
-    return adapter.open_beside(program.seen_from(place), hosts.laboratory, [one.connector() for one in bridges])
+    here = program.seen_from(place)
+    endpoint = adapter.open_beside(here, hosts.laboratory, [one.connector() for one in bridges])
+    hosts.endpoints[place.name] = endpoint  # whatever comes now, it is disposed of
+    endpoint.declare(here, hosts.names)
+    return endpoint
 
 
 __all__ = ["ConnectorBridge", "bridge_of", "opened"]

@@ -43,13 +43,15 @@ PRIORITY: Final = ("JMS_IBM_MQMD_Priority", -1)
 
 
 class Staged:
-    """One message as the staging queue shows it."""
+    """One message as the staging queue shows it; ``place``: which of the copies of a publication."""
 
-    __slots__ = ("correlation_id", "item", "message_id")
+    __slots__ = ("correlation_id", "item", "message_id", "place")
 
-    def __init__(self, item: Scheduled, copy: int) -> None:
+    def __init__(self, item: Scheduled, place: int) -> None:
         self.item = item
-        self.message_id = f"DDELAY.{item.message.sequence}.{copy}"
+        self.place = place
+        whose = item.audience[place].serial if item.audience and isinstance(item.destination, Topic) else 0
+        self.message_id = f"DDELAY.{item.message.sequence}.{whose}"
         self.correlation_id = item.message.message_id
 
 
@@ -128,23 +130,27 @@ class Stage:
 
     def cancel(self, correlation_id: str) -> tuple[tuple[str, str], Staged | None]:
         """The same for an operator, who may."""
-        queue = self.definitions.staging()
-        if queue is None or queue["GET"] == "DISABLED":
-            return refusal("MQRC_GET_INHIBITED", f"{STAGING} is not there, or gets are disabled; ALTER it"), None
         for staged in self.staged():
             if staged.correlation_id == correlation_id:
-                if self.region.policies.mq_processor.leaves():
-                    self._remove(staged.item)
-                return ("", ""), staged
+                return self._remove(staged), staged
         return refusal("MQRC_NO_MSG_AVAILABLE", f"no message with correlation id {correlation_id!r} is staged"), None
 
-    def _remove(self, item: Scheduled) -> None:
-        """One copy less: the oldest subscription's of a publication."""
+    def _remove(self, staged: Staged) -> tuple[str, str]:
+        """One copy less; or why not."""
+        queue = self.definitions.staging()
+        if queue is None or queue["GET"] == "DISABLED":
+            return refusal("MQRC_GET_INHIBITED", f"{STAGING} is not there, or gets are disabled; ALTER it")
+        if self.region.policies.mq_processor.leaves():
+            self._forget(staged)
+        return "", ""
+
+    def _forget(self, staged: Staged) -> None:
+        item = staged.item
         audience, topic = item.audience, item.destination
         if not audience or len(audience) == 1 or not isinstance(topic, Topic):
             topic.withdraw(item)
             return
-        durable = audience.pop(0).durable
+        durable = audience.pop(staged.place).durable
         if durable is not None and item.message.persistent and self.region.journal is not None:
             self.region.journal.removed(self.region, topic.name, item.message, durable.key)
 
@@ -267,7 +273,7 @@ class Stage:
         place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0
         if not 0 < place <= len(staged):
             raise MqscError(f"STAGED({command.name}) is not there; name a place from 1 to {len(staged)}")
-        (_, wrong), _ = self.cancel(staged[place - 1].correlation_id)
+        _, wrong = self._remove(staged[place - 1])
         if wrong:
             raise MqscError(wrong)
         return [lines[place - 1]]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.history import Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
@@ -96,6 +96,90 @@ def test_what_is_told_otherwise_is_found(
     requirement: str, name: str, which: Callable[[Any], bool], fields: dict[str, Any]
 ) -> None:
     assert changed(name, which, **fields)[requirement].verdict is VerdictKind.VIOLATED
+
+
+def without(name: str, which: Callable[[Any], bool]) -> dict[str, Verdict]:
+    """The verdicts on a corpus program's history of which the first such event is left out."""
+    history = simulate(programs()[name])
+    events: list[Event] = list(history.events)
+    events.remove(next(event for event in events if which(event)))
+    return judged(History(history.header, events))
+
+
+def tells(feedback: int, dest: str = "", *, size: int = 0) -> Callable[[Any], bool]:
+    """A report, of what, on which queue, with a body or whatever it has."""
+
+    def which(event: Any) -> bool:
+        told = isinstance(event, Arrive) and str((event.headers or {}).get("JMS_IBM_Feedback")) == str(feedback)
+        return told and event.dest.startswith(dest) and (not size or event.body != 0)
+
+    return which
+
+
+def letter(event: Any) -> bool:
+    return isinstance(event, Arrive) and "MQDLH_Reason" in (event.headers or {})
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name", "which"),
+    [
+        ("DLY-032", "mq-target-inhibited-at-the-release", letter),
+        ("DLY-052", "mq-reports-of-every-kind", tells(2051, "~p0")),
+        ("DLY-052", "mq-reports-of-every-kind", tells(258, "~p0")),
+        ("DLY-052", "mq-reports-of-every-kind", tells(259, "~c0")),
+        ("DLY-052", "mq-reports-of-every-kind", tells(260)),
+    ],
+)
+def test_what_nobody_told_is_missed(requirement: str, name: str, which: Callable[[Any], bool]) -> None:
+    assert without(name, which)[requirement].verdict is VerdictKind.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("which", "fields"),
+    [
+        (tells(259, size=1), {"body": 1}),
+        (tells(258, size=1), {"body": 0}),
+        (tells(260), {"headers": {"JMS_IBM_Feedback": 261, "JMS_IBM_MsgType": 4, "correlation-id": "x"}}),
+        (tells(2051), {"headers": {"JMS_IBM_Feedback": 2053, "JMS_IBM_MsgType": 4, "correlation-id": "x"}}),
+        (tells(258, "~c0"), {"priority": 11}),
+    ],
+)
+def test_a_report_of_something_else_is_found(which: Callable[[Any], bool], fields: dict[str, Any]) -> None:
+    verdicts = changed("mq-reports-of-every-kind", which, **fields)
+    assert verdicts["DLY-052"].verdict is VerdictKind.VIOLATED
+
+
+ONE, TWO = "STAGED MSGID(m1) CORRELID(c1)", "STAGED MSGID(m2) CORRELID(c2)"
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ([("DISPLAY STAGED", [ONE, TWO]), ("DELETE STAGED(2)", [TWO]), ("DISPLAY STAGED", [ONE])], False),
+        ([("DISPLAY STAGED", [ONE, TWO]), ("DELETE STAGED(1)", [TWO])], False),  # the first one was released before
+        ([("DISPLAY STAGED", [ONE, "STAGED MSGID(m1) CORRELID(c2)"])], True),
+        ([("DISPLAY STAGED", [ONE, "STAGED MSGID(c1) CORRELID(c2)"])], True),
+        ([("DISPLAY STAGED", [ONE, "STAGED MSGID(m2) CORRELID(c1)"])], True),
+        ([("DISPLAY STAGED", ["STAGED CORRELID(c1)"])], True),
+        ([("DISPLAY STAGED", [ONE, TWO]), ("DISPLAY STAGED", [TWO, ONE])], True),
+        ([("DISPLAY STAGED", [ONE]), ("DISPLAY STAGED", ["STAGED MSGID(m1) CORRELID(c2)"])], True),
+        ([("DISPLAY STAGED", [ONE, TWO]), ("DELETE STAGED(2)", [ONE])], True),
+        ([("DELETE STAGED(1)", [ONE]), ("DISPLAY STAGED", [ONE])], True),
+        ([("DISPLAY STAGED", [ONE, TWO, "STAGED MSGID(m3) CORRELID(c3)"])], True),
+    ],
+)
+def test_the_staging_queue_shows_each_message_by_an_id_of_its_own(told: list[Any], wrong: bool) -> None:
+    """Of two messages with a delay."""
+    program = programs()["mq-below-level-800"]
+    broker = msgspec.structs.replace(program.broker, mqsc=[])
+    steps = [SendStep(delay_ms=5000)] * 2 + [OperateStep(op="mqsc", command=command) for command, _ in told]
+    history = simulate(msgspec.structs.replace(program, broker=broker, steps=steps))
+    shown = iter([lines for _, lines in told])
+    events = [
+        msgspec.structs.replace(event, shown=next(shown), result="ok") if isinstance(event, Operate) else event
+        for event in history.events
+    ]
+    assert (judged(History(history.header, events))["DLY-050"].verdict is VerdictKind.VIOLATED) is wrong
 
 
 def test_what_nothing_forbids_is_to_be_taken() -> None:

@@ -1,0 +1,250 @@
+"""What becomes of delayed messages, system by system: the table of docs/ibm-mq.md, measured.
+
+Run: ``python -m benchmarks.delay [--broker NAME …]``. Each row is a program that is played live on each system; the
+word in a cell is what its history shows. The column of IBM MQ is what its document says; the reference broker in that
+generation is measured, too, and the exit code is 1 if it does otherwise. What cannot be had here is said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from brokerproof.chaos.tools import ToolFailed, ToolMissing
+from brokerproof.conformance.brokers import HERE, make_adapter
+from brokerproof.conformance.brokers.base import Adapter
+from brokerproof.conformance.brokers.profile import Endpoints, JmsAt, Located, Promises, read_profile
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.destinations import Destination
+from brokerproof.conformance.experiment.history import Arrive, History
+from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Begin,
+    Commit,
+    Leave,
+    Restart,
+    Rollback,
+    Send,
+    Subscribe,
+    Take,
+)
+from brokerproof.conformance.running.live import run_all
+
+BROKERS: Final = ("reference", "artemis", "broker-j", "activemq", "rabbitmq")
+MQ: Final = BrokerSpec(generation={"delay": "ibm-mq"})
+NS_PER_MS: Final = 1_000_000
+#: How long somebody waits for each of two messages: longer than every delay.
+WAIT_MS: Final = 3500
+LISTEN: Final = Subscribe(host=1, prefetch=10)
+NEWS: Final = Subscribe(host=1, prefetch=10, dest=1)
+
+
+def sends(history: History) -> list[Sent]:
+    """What was sent."""
+    return [event for event in history.events if isinstance(event, Sent)]
+
+
+def came(history: History) -> list[Arrive]:
+    """What reached consumers of queues and topics of the program."""
+    return [event for event in history.events if isinstance(event, Arrive) and event.dest in {"q0", "t0"}]
+
+
+def taken(history: History) -> str:
+    """Whether a message was taken, and came."""
+    if any(event.result == "fail" for event in sends(history)):
+        return "refused"
+    return "delivered" if came(history) else "never delivered"
+
+
+def early(history: History) -> str:
+    """Whether one came before its delay of 1500 ms was over."""
+    waited = [one.t1 - sends(history)[0].t0 for one in came(history)]
+    return taken(history) if not waited else "not early" if waited[0] >= 1500 * NS_PER_MS else "early"
+
+
+def counted(history: History) -> str:
+    """From when a delay counts of which 1000 ms passed before the commit."""
+    waited = [one.t0 - sends(history)[0].t1 for one in came(history)]
+    return taken(history) if not waited else "from the send" if waited[0] < 2500 * NS_PER_MS else "from the commit"
+
+
+def overtaken(history: History) -> str:
+    """Whether the shorter delay of two comes first."""
+    order = [one.message for one in came(history)]
+    return "yes" if order and order[0] == sends(history)[-1].message else "no"
+
+
+class Row(NamedTuple):
+    """One question. ``text``: IBM MQ's answer by its document, with the number of the sentence."""
+
+    asks: str
+    text: str
+    sentence: str
+    steps: list[AnyStep]
+    look: Callable[[History], str] = taken
+    broker: BrokerSpec = BrokerSpec()
+
+
+ROWS: Final = (
+    Row("comes before its delay is over", "not early", "2", [LISTEN, Send(delay_ms=1500)], early),
+    Row("time to live below the delay", "refused", "15", [LISTEN, Send(delay_ms=1500, ttl_ms=500)]),
+    Row("of a group", "refused", "19", [LISTEN, Send(delay_ms=500, group="g")]),
+    Row("retained (`JMS_IBM_Retain`)", "refused", "17", [LISTEN, Send(delay_ms=500, headers={"JMS_IBM_Retain": 1})]),
+    Row(
+        "delay in a transaction",
+        "from the send",
+        "54",
+        [LISTEN, Begin(), Send(delay_ms=1500), Advance(ms=1000), Commit()],
+        counted,
+    ),
+    Row("rolled back", "never delivered", "23", [LISTEN, Begin(), Send(delay_ms=500), Rollback(), Advance(ms=1500)]),
+    Row(
+        "life that ends after the delay, got when it is over",
+        "never delivered",
+        "52",
+        [Send(delay_ms=500, ttl_ms=1500), Advance(ms=2500), LISTEN],
+    ),
+    Row("a shorter delay overtakes", "yes", "4", [LISTEN, Send(delay_ms=2000), Send(delay_ms=500)], overtaken),
+    Row(
+        "publication to whom was there at the send",
+        "delivered",
+        "76",
+        [NEWS, Send(delay_ms=500, dest=1, persistent=False)],
+    ),
+    Row("persistent publication to a topic as it is by default", "refused", "80", [NEWS, Send(delay_ms=500, dest=1)]),
+    Row(
+        "publication to who came after the send",
+        "never delivered",
+        "75",
+        [Send(delay_ms=1500, dest=1, persistent=False), NEWS],
+    ),
+    Row(
+        "publication to who left before the release",
+        "never delivered",
+        "70",
+        [NEWS, Send(delay_ms=1500, dest=1, persistent=False), Leave(), Advance(ms=2500)],
+    ),
+    Row(
+        "persistent, over a restart",
+        "delivered",
+        "63",
+        [Send(delay_ms=2000), Restart(how="stop"), LISTEN],
+        broker=BrokerSpec(persistent=True),
+    ),
+    Row(
+        "not persistent, over a restart",
+        "never delivered",
+        "47",
+        [Send(delay_ms=2000, persistent=False), Restart(how="stop"), LISTEN],
+        broker=BrokerSpec(persistent=True),
+    ),
+)
+
+
+def program(row: Row, broker: BrokerSpec | None = None) -> Program:
+    """A row's program."""
+    spec = row.broker
+    if broker is not None:
+        spec = msgspec.structs.replace(broker, persistent=spec.persistent)
+    return Program(
+        format=FORMAT,
+        broker=spec,
+        hosts=[HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")],
+        links=[],
+        destinations=[Destination("q0", "queue"), Destination("t0", "topic")],
+        steps=[*row.steps, *[Take(deadline_ms=WAIT_MS)] * 2],
+    )
+
+
+def measured(adapter: Adapter, broker: BrokerSpec | None = None) -> dict[str, str]:
+    """Row -> what became of it; "" is not offered."""
+    words: dict[str, str] = {}
+    plan = []
+    for row in ROWS:
+        drawn = program(row, broker)
+        wanted = adapter.cast(drawn)
+        asked = msgspec.structs.replace(drawn, steps=[_unhurried(step) for step in drawn.steps])
+        lost = [_unhurried(step) for step in wanted.steps] != asked.steps or "delay" not in adapter.capabilities()
+        if lost or adapter.refusal(wanted):
+            words[row.asks] = ""
+        else:
+            plan.append((row.asks, wanted))
+    looks = {row.asks: row.look for row in ROWS}
+    for result in run_all(adapter, plan, ()):
+        fit = result.history is not None and not result.problem and not result.not_run
+        words[result.name] = (
+            looks[result.name](result.history) if fit else f"not run: {result.problem or result.not_run}"
+        )
+    return words
+
+
+def _unhurried(step: AnyStep) -> AnyStep:
+    """A step without what says nothing of a delay: windows, and who counts a life."""
+    if isinstance(step, Subscribe):
+        return msgspec.structs.replace(step, prefetch=0)
+    if isinstance(step, Send):
+        return msgspec.structs.replace(step, ttl_ms=step.ttl_ms or step.life_ms, life_ms=0)
+    return step
+
+
+def adapter_of(name: str) -> Adapter:
+    """A system by its name; Broker-J, whose delay is an annotation, by Qpid's JMS client, which writes it."""
+    if name != "broker-j":
+        return make_adapter(name)
+    profile = read_profile(HERE / "broker-j.toml").profile
+    jms = JmsAt(
+        classpath=["maven:org.apache.qpid:qpid-jms-client:2.10.0"],
+        factory="org.apache.qpid.jms.JmsConnectionFactory",
+        uri="amqp://127.0.0.1:{port.amqp}?jms.prefetchPolicy.all=0",
+        facade="context",
+        individual=101,
+        expiry_check=True,
+    )
+    offers = Promises(profiles=["core"], capabilities=["delay", "groups", "persistent", "transactions", "ttl"])
+    told = msgspec.structs.replace(profile, endpoints=Endpoints(jms=jms), promises=offers, counters=None)
+    return ProfileAdapter(Located(told, "broker-j over JMS", HERE))
+
+
+def table(columns: dict[str, dict[str, str]]) -> str:
+    """The table as Markdown: what it does, and whether that is what IBM MQ's document says."""
+    lines = ["| a message with a delay | IBM MQ, by its text | " + " | ".join(columns) + " |"]
+    lines.append("|---|---|" + "---|" * len(columns))
+    for row in ROWS:
+        cells = []
+        for words in columns.values():
+            word = words[row.asks]
+            cells.append("not offered" if not word else "same" if word == row.text else f"different: {word}")
+        lines.append(f"| {row.asks} | {row.text} ({row.sentence}) | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure and print; 1 if the reference broker is not as the document says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broker", action="append", choices=BROKERS, help="these systems only (default all)")
+    options = parser.parse_args()
+    wanted = options.broker or list(BROKERS)
+    columns: dict[str, dict[str, str]] = {}
+    if "reference" in wanted:
+        columns["reference as IBM MQ"] = measured(make_adapter("reference"), MQ)
+    for name in wanted:
+        try:
+            adapter = adapter_of(name)
+            columns[adapter.label or name] = measured(adapter)
+        except (ToolFailed, ToolMissing) as error:
+            columns[name] = dict.fromkeys((row.asks for row in ROWS), f"not run: {error}".splitlines()[0])
+    sys.stdout.write(table(columns) + "\n")
+    ours = columns.get("reference as IBM MQ", {})
+    return int(any(ours[row.asks] != row.text for row in ROWS if ours))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Releases: what certainly becomes of a message whose delay ends on a queue manager, where its objects are known.
+
+Known are the objects if no command may have changed them around the end of the delay; full is a queue for certain only
+if nothing may be on it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Event
+from brokerproof.conformance.facts.due import due_of
+from brokerproof.conformance.facts.expiration import may_die
+from brokerproof.conformance.facts.managed import DISCARD, MODEL, cancels, states
+from brokerproof.conformance.facts.mqsc import Objects, State, Value
+from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG
+from brokerproof.conformance.facts.rows import Copy
+from brokerproof.conformance.facts.tables import Tables
+
+#: What no program fills.
+PLENTY: Final = 5000
+#: MQRO_DISCARD_MSG, MQRO_EXCEPTION.
+THROWN: Final = 0x08000000
+ASKED: Final = 0x01000000
+EXCEPTION: Final = "JMS_IBM_Report_Exception"
+#: What the suite calls the dead-letter queue.
+LETTERS: Final = "ActiveMQ.DLQ"
+#: It is put to its target, is a dead letter, is thrown away, or stays where it is.
+PUT, LETTER, GONE, STAYS = "put", "letter", "gone", "stays"
+
+
+class Fate:
+    """``ends``: what becomes of it; ``reason``: why it cannot be put, 0: it can; ``told``: a report of that is put
+    somewhere; ``until``: the next change of an object, None: there is none.
+    """
+
+    __slots__ = ("ends", "reason", "told", "until")
+
+    def __init__(self, ends: str, reason: int, until: Event | None, *, told: bool = False) -> None:
+        self.ends = ends
+        self.reason = reason
+        self.until = until
+        self.told = told
+
+
+def fate_of(tables: Tables, copy: Copy) -> Fate | None:
+    """What becomes of a copy; None: that is open."""
+    send, dest = copy.send, copy.dest
+    plain = dest is send.dest and dest.kind in {"queue", "topic"} and not tables.names.virtual_topic(dest.name)
+    moved = tables.restarts or cancels(tables) or any(one.op != "mqsc" for one in tables.operations)
+    if not plain or moved or not tables.simulated or not send.confirmed or send.event.tx or may_die(tables, send):
+        return None
+    due = due_of(tables, send)
+    found = None if due is None else _at(tables, due.span)
+    objects = None if found is None else found[0].objects
+    if found is None or objects is None or not objects.running or any(kind == "QALIAS" for kind, _ in objects.objects):
+        return None
+    if dest.topic and (copy.subscription is None or copy.subscription.durable or len(send.copies) != 1):
+        return None
+    fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
+    return None if fault is None else _fate(objects, copy, fault, found[1])
+
+
+def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | None:
+    """The objects all through a span, and what changes them next."""
+    all_ = states(tables)
+    last = max(k for k, one in enumerate(all_) if one.event is None or one.event.t0 <= span[1])
+    event = all_[last].event
+    if event is not None and event.t1 >= span[0]:
+        return None
+    return all_[last], all_[last + 1].event if last + 1 < len(all_) else None
+
+
+def _fault(row: dict[str, Value], size_bytes: int) -> int | None:
+    """Why a queue takes nothing; 0: it does; None: it may be full."""
+    if row["PUT"] == "DISABLED":
+        return INHIBITED
+    if size_bytes > int(row["MAXMSGL"]):
+        return TOO_BIG
+    return 0 if int(row["MAXDEPTH"]) >= PLENTY else FULL if not int(row["MAXDEPTH"]) else None
+
+
+def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate | None:
+    event = copy.send.event
+    if not fault:
+        return Fate(PUT, 0, until)
+    letters = str(objects.qmgr["DEADQ"])
+    full = _fault(objects.queue(letters), event.size) if letters else FULL
+    if full is None or letters not in {"", LETTERS}:
+        return None
+    told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
+    if _number(event.headers.get(DISCARD)) & THROWN:
+        if told and full:  # it depends on the reply queue, if there is one
+            back = event.persistent and "reply-to" not in event.headers
+            return Fate(STAYS, fault, until) if back else None if event.persistent else Fate(GONE, fault, until)
+        return Fate(GONE, fault, until, told=told)
+    if not full:
+        return Fate(LETTER, fault, until, told=told)
+    return Fate(GONE if copy.dest.topic else STAYS, fault, until)
+
+
+def takes_letters(tables: Tables, size_bytes: int) -> bool:
+    """Whether the dead-letter queue takes everything of that size, all the time."""
+    known = [state.objects for state in states(tables)]
+    return all(
+        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(one.queue(LETTERS), size_bytes) == 0
+        for one in known
+    )
+
+
+def _number(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isdigit() else 0
