@@ -22,6 +22,7 @@ import msgspec
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.ports import held
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
 from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting
@@ -109,7 +110,8 @@ class ProfileEndpoint(Endpoint):
         launcher = self._server.launcher
         before = launcher.process.pid
         code = launcher.kill() if how == "kill" else launcher.stop()
-        launcher.start()
+        with held(*launcher.ports.values()):
+            launcher.start()
         return {"pid_before": before, "exit_code": code, "pid_after": launcher.process.pid}
 
     def process(self) -> Process | None:

@@ -46,9 +46,7 @@ def _bounds(offset: Offset) -> tuple[float, float]:
 def _consumer_ahead(offset: Offset, mode: str, sender: Offset | None) -> tuple[float, float]:
     """Between what this host is ahead of the clock that an expiration is counted from."""
     of_broker = -offset.high_ms, -offset.low_ms
-    of_sender = (
-        (0.0, 0.0) if sender is None else (sender.low_ms - offset.high_ms, sender.high_ms - offset.low_ms)
-    )
+    of_sender = (0.0, 0.0) if sender is None else (sender.low_ms - offset.high_ms, sender.high_ms - offset.low_ms)
     later = min(of_broker[0], of_sender[0]), min(of_broker[1], of_sender[1])
     return {ABSENT: of_sender, ALWAYS: of_broker, FUTURE_ONLY: later}[mode]
 
@@ -183,6 +181,8 @@ def _ttl(offset: Offset, mode: str, ttl_ms: int, smallest: list[str], sender: Of
         f"Is a time to live of {ttl_ms} ms too short here?",
         said(False if surely_safe and offset.steady else True if surely_short and offset.steady else None),
         [f"smallest safe one, beside the time to work: {text}" for text in smallest],
-        "" if surely_safe else f"{_SYNC}, or send at least {smallest_ttl_ms(offset, mode, sender=sender)} ms and the time to work",
+        ""
+        if surely_safe
+        else f"{_SYNC}, or send at least {smallest_ttl_ms(offset, mode, sender=sender)} ms and the time to work",
         problem=True,
     )

@@ -146,7 +146,7 @@ def compared(history: History) -> tuple[int, str, list[Answer]] | None:
     if not event.expiration_ms:  # only clocks that are set while it waits can matter
         instants += [one.t1 for one in history.events if isinstance(one, Fault) and one.fault == "clock"]
     seen = [(at, _offsets(facts, at, event)) for at in instants]
-    at, known = max(seen, key=lambda entry: (max((abs(one.middle_ms) for one in entry[1].values()), default=-1)))
+    at, known = max(seen, key=lambda entry: max((abs(one.middle_ms) for one in entry[1].values()), default=-1))
     if not known:
         return None
     got = [one.host for one in history.events if isinstance(one, Arrive) and one.message == event.message]
