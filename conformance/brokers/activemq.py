@@ -30,8 +30,8 @@ from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
 from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
-from brokerproof.chaos.processes import NotReady
 from brokerproof.chaos.ports import held
+from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from brokerproof.chaos.clocks import reading
-from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.ports import held
+from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
 from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting

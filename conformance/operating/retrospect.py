@@ -135,7 +135,7 @@ def _sight(facts: Facts, shots: list[_Snapshot]) -> Sight:
 
 
 def compared(history: History) -> tuple[int, str, list[Answer]] | None:
-    """(the instant, the client, the answers of ``clocks`` for the time to live that was sent); None: nothing may die."""
+    """(the instant, the client, the answers of ``clocks`` for the life that was sent); None: nothing may die."""
     facts = Facts(histories(history)[0])
     mortal = [send.event for send in facts.sends.values() if send.mortal or send.timed]
     if not mortal or not facts.broker_clock.known:
