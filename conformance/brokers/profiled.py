@@ -172,13 +172,14 @@ class ProfileAdapter(Adapter):
         self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
-        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares or self.crowds)
+        shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
+        self.servers = Servers(profile.name, skewed=skewed, shared=shared, lanes=lanes)
         #: Of the one broker where none is started.
         self.crowd = Crowd()
         self.single = start is None
         alone = self.single and not self._shares and not self.crowds
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
-        self.workers, self.lanes = (1, 1) if alone or self.pulls else (WORKERS if start is None else start.lanes, LANES)
+        self.workers, self.lanes = (1, 1) if alone or self.pulls else (lanes, LANES)
         if self.crowds:
             self.lanes = CROWD
         over = "" if client == AS_WRITTEN else f"over {client}"
