@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -54,6 +55,20 @@ def free_ports(count: int) -> list[int]:
 def free_port() -> int:
     """One free loopback port."""
     return free_ports(1)[0]
+
+
+@contextlib.contextmanager
+def held(*wanted: int) -> Iterator[None]:
+    """While a server that had these ports is away, nobody else is given one: the kernel chooses them for connections,
+    too. Bound and not listened to, they refuse clients, and a server (with ``SO_REUSEADDR``, as all of ours) can come.
+    """
+    with contextlib.ExitStack() as stack:
+        for port in wanted:
+            sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # somebody was quicker; the server will say so
+                sock.bind((LOOPBACK, port))
+        yield
 
 
 def require_free(port: int) -> int:

@@ -26,6 +26,7 @@ from brokerproof.chaos.ports import LOOPBACK
 BUFFER_BYTES = 65536
 # What a limited tap reads at once lasts about so long, and what the kernel keeps for it is about so much.
 SLICE_MS = 10
+LATE_NS = 50_000_000
 LIMITED_BYTES = 16384
 MARKS = 4096
 _RESET = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset, not an end
@@ -51,7 +52,12 @@ class Flow:
 
 
 class _Pipe:
-    """One direction of one connection: from a socket through a small buffer to the other."""
+    """One direction of one connection: from a socket through a small buffer to the other.
+
+    At a rate, what was received waits in ``inbox`` until its time has come, and counts as read then. It is received in
+    large pieces: read in small ones, a socket with a small buffer opens its window only when it is empty, and whoever
+    fills it asks for that after seconds.
+    """
 
     def __init__(self, source: socket.socket, sink: socket.socket, flow: Flow, rate: int) -> None:
         self.rate = rate
@@ -59,28 +65,38 @@ class _Pipe:
         self.source = source
         self.sink = sink
         self.flow = flow
+        self.inbox = bytearray()
         self.buffer = bytearray()
+        self.closed = False  # nothing more is to be received
         self.ended = False  # the source gave its end
         self.finished = False  # and the sink was told
 
     def wants_read(self) -> bool:
-        free = not self.rate or time.monotonic_ns() >= self.free_ns
-        return free and not self.ended and len(self.buffer) < BUFFER_BYTES
+        return not self.closed and len(self.buffer) < BUFFER_BYTES and len(self.inbox) < LIMITED_BYTES // 2
+
+    def due(self) -> bool:
+        """Whether something that was received may go on by now."""
+        return bool(self.inbox or (self.closed and not self.ended)) and time.monotonic_ns() >= self.free_ns
 
     def take(self) -> None:
         """Read what is there; raises `OSError` when the source is broken."""
-        if not self.wants_read():
-            return
-        with contextlib.suppress(BlockingIOError):
-            slice_bytes = max(1, self.rate * SLICE_MS // 1000) if self.rate else BUFFER_BYTES
-            part = self.source.recv(min(slice_bytes, BUFFER_BYTES - len(self.buffer)))
-            self.ended = not part
-            if self.rate:
-                self.free_ns = time.monotonic_ns() + len(part) * 1_000_000_000 // self.rate
-            if part:
-                self.buffer += part
-                self.flow.read_bytes += len(part)
-                self.flow.marks.append((time.monotonic_ns(), self.flow.read_bytes))
+        if self.wants_read():
+            with contextlib.suppress(BlockingIOError):
+                part = self.source.recv(BUFFER_BYTES - len(self.buffer))
+                self.closed = not part
+                self.inbox += part
+        while self.due() and not self.ended:
+            if not self.inbox:
+                self.ended = True
+                return
+            part = bytes(self.inbox[: max(1, self.rate * SLICE_MS // 1000) if self.rate else None])
+            del self.inbox[: len(part)]
+            now_ns = time.monotonic_ns()
+            if self.rate:  # a thread that comes late makes up for a little
+                self.free_ns = max(self.free_ns, now_ns - LATE_NS) + len(part) * 1_000_000_000 // self.rate
+            self.buffer += part
+            self.flow.read_bytes += len(part)
+            self.flow.marks.append((now_ns, self.flow.read_bytes))
 
     def give(self) -> None:
         """Write what can be written, and the end after the last byte; raises `OSError` when the sink is broken."""
@@ -170,7 +186,9 @@ class Tap:
                     else:
                         self._serve(key.data, key.fileobj, events)  # type: ignore[arg-type]  # we register sockets only
                 for connection in list(self._connections) if limited else ():
-                    self._watch(connection)
+                    for sock, pipe in ((connection.near, connection.out), (connection.far, connection.back)):
+                        if pipe.due():
+                            self._serve(connection, sock, selectors.EVENT_READ)
         finally:
             for connection in list(self._connections):
                 self._drop(connection)

@@ -298,7 +298,9 @@ class Agent(ABC):
         elif isinstance(item, notice.Discarded):
             message, consumer = wire.library.discarded(item), item.consumer
             if consumer not in wire.library.browsers:
-                told = Discard(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, reason=item.reason)
+                # It is thrown away when its frame's turn comes, which is after all before it were worked on.
+                now_ns = time.monotonic_ns()
+                told = Discard(t0=t0_ns, t1=now_ns, consumer=consumer, message=message, reason=item.reason)
                 self.answers.say(told)
         elif isinstance(item, notice.Receipt):
             self._resolve(wire, item.receipt, t1_ns)

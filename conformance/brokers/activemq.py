@@ -30,6 +30,7 @@ from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
 from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
+from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
@@ -130,7 +131,8 @@ class ActiveMQEndpoint(Endpoint):
     def restart(self, how: str) -> dict[str, int] | None:
         before = self.broker.process.pid
         code = self.broker.kill() if how == "kill" else self.broker.stop()
-        self.broker.start()
+        with held(self.broker.stomp_port, self.broker.openwire_port, self.broker.jolokia_port):
+            self.broker.start()
         return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
 
     def process(self) -> Process:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from brokerproof.chaos.clocks import reading
+from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
 from brokerproof.conformance.agents.provider import Provider
@@ -121,7 +122,8 @@ class ProfileEndpoint(Endpoint):
         launcher = self._server.launcher
         before = launcher.process.pid
         code = launcher.kill() if how == "kill" else launcher.stop()
-        launcher.start()
+        with held(*launcher.ports.values()):
+            launcher.start()
         return {"pid_before": before, "exit_code": code, "pid_after": launcher.process.pid}
 
     def process(self) -> Process | None:
@@ -178,13 +180,14 @@ class ProfileAdapter(Adapter):
         self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
-        self.servers = Servers(profile.name, skewed=skewed, shared=self._shares or self.crowds)
+        shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
+        self.servers = Servers(profile.name, skewed=skewed, shared=shared, lanes=lanes)
         #: Of the one broker where none is started.
         self.crowd = Crowd()
         self.single = start is None
         alone = self.single and not self._shares and not self.crowds
         # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
-        self.workers, self.lanes = (1, 1) if alone or self.pulls else (WORKERS if start is None else start.lanes, LANES)
+        self.workers, self.lanes = (1, 1) if alone or self.pulls else (lanes, LANES)
         if self.crowds:
             self.lanes = CROWD
         over = "" if client == AS_WRITTEN else f"over {client}"

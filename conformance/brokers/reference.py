@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from brokerproof.chaos.clocks import ClockReading, reading
-from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.chaos.ports import LOOPBACK, held
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
@@ -98,7 +98,8 @@ class ReferenceEndpoint(Endpoint):
         before = self._process
         self._admin.close()
         code = before.kill() if how == "kill" else before.stop(grace_ms=STOP_MS)
-        self._start()
+        with held(self._port):
+            self._start()
         return {"pid_before": before.pid, "exit_code": code, "pid_after": self._process.pid}
 
     def process(self) -> Process:

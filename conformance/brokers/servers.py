@@ -4,7 +4,8 @@ Rules
 * A process serves runs with the same settings. Its clock may only stay or go forward between runs: timers stand still
   for the length of a step back. A run that stepped it back, or that failed, spoils it.
 * Several runs use it at once where the broker keeps no dead letters, or where these are collected for all
-  (``worlds/live/collector.py``). A run that owns its broker shares with nobody.
+  (``worlds/live/collector.py``). A run that owns its broker shares with nobody; at a time as many own one as programs
+  of the corpus run side by side (``lanes``).
 * Few processes are kept: the one that was used longest ago goes. As many are started at once as there are processors:
   a start computes, and more at once would all be late.
 """
@@ -33,7 +34,7 @@ IDLE_MAX = 16
 class Server:
     """One process. ``clock`` None: it cannot be skewed."""
 
-    __slots__ = ("alone", "clock", "key", "launcher", "spoilt", "users")
+    __slots__ = ("alone", "clock", "key", "launcher", "owned", "spoilt", "users")
 
     def __init__(self, key: str, launcher: Launcher, clock: ClockFile | None) -> None:
         self.key = key
@@ -41,6 +42,8 @@ class Server:
         self.clock = clock
         self.users = 0
         self.alone = False
+        #: Whoever uses it counts among the owners.
+        self.owned = False
         self.spoilt = False
 
     def fits(self, key: str, offset_ms: int, *, alone: bool) -> bool:
@@ -54,12 +57,13 @@ class Server:
 class Servers:
     """All processes of one adapter, in a folder of their own."""
 
-    def __init__(self, name: str, *, skewed: bool, shared: bool) -> None:
+    def __init__(self, name: str, *, skewed: bool, shared: bool, lanes: int = 1) -> None:
         """``skewed``: their clocks may be faked; ``shared``: several runs may use one at once."""
         self._name = name
         self._skewed = skewed
         self._shared = shared
         self._lock = threading.Lock()
+        self._owners = threading.Semaphore(lanes)
         self._starting = threading.Semaphore(os.cpu_count() or 1)
         self._servers: list[Server] = []
         self._started = 0
@@ -74,7 +78,25 @@ class Servers:
         alone: bool,
     ) -> Server:
         """A server for a run; a new one is started if none fits. Raises what ``start`` raises."""
-        alone = alone or not self._shared
+        owned = alone and self._shared
+        if owned:
+            self._owners.acquire()
+        try:
+            server = self._taken(key, offset_ms, start, alone or not self._shared)
+        except BaseException:
+            if owned:
+                self._owners.release()
+            raise
+        server.owned = owned
+        return server
+
+    def _taken(
+        self,
+        key: str,
+        offset_ms: int,
+        start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
+        alone: bool,
+    ) -> Server:
         with self._lock:
             server = next((one for one in self._servers if one.fits(key, offset_ms, alone=alone)), None)
             if server is not None and server.launcher.process.poll() is not None:
@@ -104,6 +126,9 @@ class Servers:
 
     def give_back(self, server: Server, *, spoilt: bool) -> None:
         """A run is over."""
+        if server.owned:
+            server.owned = False
+            self._owners.release()
         with self._lock:
             server.users -= 1
             server.alone = False

@@ -10,6 +10,7 @@ from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.facts.absence import would_be_dead_letter
 from brokerproof.conformance.facts.deliveries import is_beside_another, may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.policy import believes_clients
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.rows import Copy, Session
@@ -48,8 +49,10 @@ def given_up(copy: Copy) -> bool:
 
 
 def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
-    """Whether its dead letter may have another reason than the broker's clock."""
-    if given_up(copy):
+    """Whether its dead letter may have another reason than the broker's clock; of a delayed one it may be a target that
+    could not take it (DLY-051).
+    """
+    if given_up(copy) or (copy.send.delayed and is_queue_manager(tables)):
         return True
     # A durable subscriber's word is always believed: nobody else could be given its copy.
     believed = believes_clients(tables.declared) or copy.dest.topic

@@ -2,15 +2,16 @@
 
 Rules
 * The figures are those that the run read, each kept until the next one; the worst instant is the reading at which most
-  of the broker's memory was in use while somebody consumed, or the lowest in-flight count.
-* For clocks it is the first send of a message that may die; the client is the one that is furthest from the broker.
+  of the broker's memory was in use while somebody who consumed had nothing, or the lowest in-flight count.
+* For clocks it is the send of a message that may die, the first one that no application got, or was to get late; the
+  client is who got it, else the one that is furthest from the broker. A delay is time on the way.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from brokerproof.conformance.experiment.history import Counters, History
+from brokerproof.conformance.experiment.history import Arrive, Consume, Counters, Fault, History, Send
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.network import histories
 from brokerproof.conformance.facts.rows import Session
@@ -45,10 +46,11 @@ class _Snapshot:
         self.broker = broker
         self.queues = queues
 
-    def percent(self) -> int:
-        return (
-            int(self.broker.get("MemoryPercentUsage", 0)) if any(_attended(one) for one in self.queues.values()) else -1
-        )
+    def hunger(self) -> tuple[bool, int]:
+        """Whether somebody who consumes has nothing while messages wait; the memory in use while they do."""
+        attended = [one for one in self.queues.values() if _attended(one)]
+        percent = int(self.broker.get("MemoryPercentUsage", 0)) if attended else -1
+        return any(one.get("InFlightCount", 0) == 0 for one in attended), percent
 
     def lowest(self) -> int:
         return min((int(one.get("InFlightCount", 0)) for one in self.queues.values()), default=0)
@@ -65,7 +67,7 @@ def diagnosed(history: History, curve: str) -> tuple[int, list[Answer]] | None:
     if not shots:
         return None
     worst = (
-        max(range(len(shots)), key=lambda n: (shots[n].percent(), n))
+        max(range(len(shots)), key=lambda n: (shots[n].hunger(), n))
         if curve == "memory"
         else min(range(len(shots)), key=lambda n: (shots[n].lowest(), n))
     )
@@ -133,31 +135,42 @@ def _sight(facts: Facts, shots: list[_Snapshot]) -> Sight:
 
 
 def compared(history: History) -> tuple[int, str, list[Answer]] | None:
-    """(the instant, the client, the answers of ``clocks`` for the two to live that was sent); None: nothing may die."""
+    """(the instant, the client, the answers of ``clocks`` for the life that was sent); None: nothing may die."""
     facts = Facts(histories(history)[0])
-    mortal = [send for send in facts.sends.values() if send.mortal or send.timed]
+    mortal = [send.event for send in facts.sends.values() if send.mortal or send.timed]
     if not mortal or not facts.broker_clock.known:
         return None
-    event = mortal[0].event
-    offsets = {
-        name: _offset(facts, name, event.t0, event.t1)
-        for name in facts.clients
-        if name in facts.clocks and name != "drain"
-    }
-    known = {name: offset for name, offset in offsets.items() if offset is not None}
+    taken = {one.message for one in history.events if isinstance(one, Consume) and one.host != "drain"}
+    event = next((one for one in mortal if one.message not in taken), mortal[0])
+    instants = [event.t0]
+    if not event.expiration_ms:  # only clocks that are set while it waits can matter
+        instants += [one.t1 for one in history.events if isinstance(one, Fault) and one.fault == "clock"]
+    seen = [(at, _offsets(facts, at, event)) for at in instants]
+    at, known = max(seen, key=lambda entry: max((abs(one.middle_ms) for one in entry[1].values()), default=-1))
     if not known:
         return None
-    client = max(known, key=lambda name: (abs(known[name].middle_ms), name))
+    got = [one.host for one in history.events if isinstance(one, Arrive) and one.message == event.message]
+    furthest = max(known, key=lambda name: (abs(known[name].middle_ms), name))
+    client = next((name for name in got if name in known), furthest)
     stamping = facts.declared.timestamping
     mode = ABSENT if stamping is None else FUTURE_ONLY if stamping.future_only else ALWAYS
-    ttl_ms = event.ttl_ms or (event.expiration_ms - event.timestamp_ms if event.timestamp_ms else None)
-    return event.t1, client, advice.answers(known[client], mode, TOLERANCE_MS, ttl_ms or None)
+    ttl_ms = event.ttl_ms or (event.expiration_ms - event.timestamp_ms if event.timestamp_ms else 0)
+    sender = known.get(event.host) if event.host != client else None
+    return at, client, advice.answers(known[client], mode, TOLERANCE_MS, max(ttl_ms, 0) or None, sender)
 
 
-def _offset(facts: Facts, client: str, t0: int, t1: int) -> Offset | None:
-    """The broker's clock minus a client's, at an instant of a span."""
-    mine, theirs = facts.wall(client, (t0, t0)), facts.wall(facts.broker, (t0, t0))
+def _offsets(facts: Facts, at: int, event: Send) -> dict[str, Offset]:
+    """The broker's clock minus each client's, where both are known."""
+    trip_ms = (event.t1 - event.t0) / NS_PER_MS + (event.delay_ms or 0)
+    names = (name for name in facts.clients if name in facts.clocks and name != "drain")
+    found = {name: _offset(facts, name, at, trip_ms) for name in names}
+    return {name: offset for name, offset in found.items() if offset is not None}
+
+
+def _offset(facts: Facts, client: str, at: int, trip_ms: float) -> Offset | None:
+    """The broker's clock minus a client's, at an instant."""
+    mine, theirs = facts.wall(client, (at, at)), facts.wall(facts.broker, (at, at))
     if mine is None or theirs is None:
         return None
     low, high = theirs[0] - mine[1], theirs[1] - mine[0]
-    return Offset(low / NS_PER_MS, high / NS_PER_MS, "the run's clock samples", 1, (t1 - t0) / NS_PER_MS)
+    return Offset(low / NS_PER_MS, high / NS_PER_MS, "the run's clock samples", 1, trip_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from brokerproof.conformance.stories import clocks, delays, in_flight, links, memory
+from brokerproof.conformance.stories import clocks, delays, in_flight, links, memory, staging
 from brokerproof.conformance.stories.story import Half, Story, by_generation
 
 __all__ = ["Half", "Story", "by_generation", "stories"]
@@ -13,4 +13,5 @@ __all__ = ["Half", "Story", "by_generation", "stories"]
 @cache
 def stories() -> dict[str, Story]:
     """All of them, by name, in the order of the documents."""
-    return {story.name: story for chapter in (clocks, links, memory, in_flight, delays) for story in chapter.stories()}
+    chapters = (clocks, links, memory, in_flight, delays, staging)
+    return {story.name: story for chapter in chapters for story in chapter.stories()}

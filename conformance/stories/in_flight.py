@@ -35,7 +35,9 @@ def quits(
     ]
     work: list[AnyStep] = [Send(count=BATCH * consumers, size=SIZE), Settle()]
     for n in range(consumers):
-        work += [Take(host=n, deadline_ms=SURE, count=BATCH), *(Ack(host=n) for _ in range(BATCH))]
+        window = min(BATCH, prefetch)  # what it does not confirm in between it cannot get
+        for _ in range(BATCH // window):
+            work += [Take(host=n, deadline_ms=SURE, count=window), *(Ack(host=n) for _ in range(window))]
     leaving = consumers - stays
     hang: list[AnyStep] = [Stall(link=1, toward="client") for _ in range(leaving)]
     go: list[AnyStep] = [step for _ in range(leaving) for step in (Counters(), Leave(), BOOKED, Counters())]
@@ -79,6 +81,26 @@ def stories() -> list[Story]:
             "a prefetch of 10 for batches of 10",
             "a round trip for each batch",
             "ledger-close-again",
+        ),
+        Story(
+            "003-prefetch-one",
+            "a prefetch of one: hardly any swing, and a round trip for each message",
+            "in-flight",
+            Half(quits(1000), swings),
+            Half(quits(1), {"lowest:q0": (-1, 0), "taken": BATCH, **balanced}),
+            "a prefetch of 1",
+            "a round trip for each message; a prefetch of the batch does as well",
+            "ledger-close-again",
+        ),
+        Story(
+            "003-ten-consumers",
+            "ten consumers of ten messages each, as in the text, leave one after the other: the swing adds up tenfold",
+            "in-flight",
+            Half(quits(1000, consumers=10), {**swings, "lowest:q0": (-1600, -BACKLOG)}),
+            Half(quits(1000, "sync", consumers=10), {"lowest:q0": (0, 0), **balanced}),
+            "dispatchAsync=false",
+            "a slow consumer then slows the dispatch to all others",
+            "ledger-sync-negative",
         ),
         Story(
             "003-many-consumers",

@@ -120,7 +120,7 @@ def _switches() -> list[Story]:
             Half(silent(SHORT, "broker", 10 * SECOND), SEEN),
             Half(silent(OFF, "broker", HOUR), {**QUIET, "INA-003": "satisfied"}),
             "wireFormat.maxInactivityDuration=0 at either end",
-            "a dead peer is never NOTICED, and keeps what it holds",
+            "a dead peer is never noticed, and keeps what it holds",
             "monitor-uninvited",
         ),
         Story(

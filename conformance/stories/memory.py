@@ -236,7 +236,7 @@ def _helping() -> list[Story]:
             "the same backlogs under the rules of the text and under rules that keep room for everybody",
             "memory",
             Half(starving(), STARVED),
-            Half(starving(broker(memory="fair")), {**SERVED, "percent:q0": (0, 10)}),
+            Half(starving(broker(memory="fair")), _only("fair")),
             "rules of memory that keep room for a message of each consumer (the reference broker's default)",
             "memory may be exceeded by a message for each consumer",
             "memory-starves",
@@ -244,6 +244,34 @@ def _helping() -> list[Story]:
     ]
 
 
+def _rules() -> list[Story]:
+    """G0 to G3 side by side: the rules of the text against those before and after it, on the same backlog."""
+    told = (
+        ("G0", "to 5.8", "memory-starves"),
+        ("G2", "5.15.0 to 5.15.8", "memory=G1"),
+        ("G3", "from 5.15.9 on", "memory=G1"),
+    )
+    return [
+        Story(
+            f"002-rules-{name.lower()}",
+            f"the same backlog under the rules of the text (G1, ActiveMQ 5.9 to 5.14) and under {name} ({when})",
+            "memory",
+            Half(starving(), STARVED),
+            Half(starving(broker(memory=name)), _only(name)),
+            f"a release with the rules {name}",
+            "none here; a backlog that fills all of memory starves them under G2 and G3, too (002-to-the-brim)",
+            breaks,
+            beyond=True,
+        )
+        for name, when, breaks in told
+    ]
+
+
+def _only(name: str) -> Expects:
+    """Everybody is served, which only a broker of these rules can show."""
+    return {what: {f"memory={name}": value} for what, value in SERVED.items()}
+
+
 def stories() -> list[Story]:
     """Of document 002."""
-    return [*_starving(), *_helping()]
+    return [*_starving(), *_helping(), *_rules()]

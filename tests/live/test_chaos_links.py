@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import threading
@@ -372,3 +373,20 @@ def test_slices_and_jitter_are_seen_at_both_ends(server: ToxiproxyServer) -> Non
         ends.link.shape()
         ends.pass_on("broker", b"x")
         assert (ends.link.crossing().most_us or 0) < 7500
+
+
+def test_a_slow_line_goes_on_at_its_rate_and_never_pauses() -> None:
+    """A limited tap that read in small pieces opened its window so late that it stood still for more than a second."""
+    with Ends(lambda port: PlainForwarder("l", port)) as ends:
+        ends.link.limit(40_000)
+        client, broker = ends.connect()
+        with client, broker:
+            began = time.monotonic()
+            threading.Thread(target=client.sendall, args=(b"x" * 60_000,), daemon=True).start()
+            heard = [began]
+            rest = 60_000
+            while rest:
+                rest -= len(broker.recv(65_536))
+                heard.append(time.monotonic())
+        assert max(later - earlier for earlier, later in itertools.pairwise(heard)) < 0.4
+        assert heard[-1] - began > 1.3

@@ -50,4 +50,6 @@ def needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool
             return {"durables": True}
         case ops.Acknowledge():
             return {"acknowledgements": True}
+        case ops.Nack():  # asked in vain, it would count as rejected, and not be listed with what is acknowledged later
+            return {"nack": True}
     return {}

@@ -84,3 +84,15 @@ def test_all_the_ways_of_saying_that_a_port_is_taken(line: str) -> None:
 
 def test_other_troubles_are_not_a_taken_port() -> None:
     assert not ports.says_port_in_use("java.net.ConnectException: Connection refused\nport 61613 used\n")
+
+
+def test_a_port_is_held_for_a_server_that_is_away() -> None:
+    """A broker that was started again found its port taken by somebody's connection (seed 1120964)."""
+    port = ports.free_port()
+    with ports.held(port):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((LOOPBACK, port))
+        with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            client.connect((LOOPBACK, port))
+        with socket.create_server((LOOPBACK, port)) as server, socket.create_connection((LOOPBACK, port)):
+            server.accept()[0].close()

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -34,3 +35,17 @@ def test_no_more_are_started_at_once_than_there_are_processors(tmp_path: Path, m
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(take, range(3)))
     assert together == [False] * 3
+
+
+def test_no_more_runs_own_a_broker_at_once_than_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a process of its own: of 24 runs with faults on a broker of the JVM none became ready in a minute."""
+    servers = Servers("fake", skewed=False, shared=True, lanes=1)
+    monkeypatch.setattr(servers, "_house", lambda: (None, tmp_path))
+    launcher: Any = SimpleNamespace(start=lambda: None, stop=lambda: None, process=SimpleNamespace(poll=lambda: None))
+    first = servers.take("", 0, lambda *_: launcher, alone=True)
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(servers.take, "", 0, lambda *_: launcher, alone=True)
+        assert servers.take("", 0, lambda *_: launcher, alone=False) is not first
+        assert not second.done()
+        servers.give_back(first, spoilt=False)
+        assert second.result(timeout=5).owned

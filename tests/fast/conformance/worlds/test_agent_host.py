@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from brokerproof.chaos.channels import Channel
+from brokerproof.conformance.agents.loop import Agent
 from brokerproof.conformance.agents.protocol import AgentError, Quit
+from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.destinations import Destinations
 from brokerproof.conformance.worlds.live.agent import AgentHost
+from brokerproof.conformance.worlds.live.offers import needs
+from brokerproof.reference_broker.session.notice import Discarded
 
 
 def host_of(sock: socket.socket) -> AgentHost:
@@ -28,3 +34,21 @@ def test_what_it_said_before_it_ended_comes_first() -> None:
     with pytest.raises(AgentError, match="exit code 0"):
         host.drain()
     its.close()
+
+
+def test_a_rejection_is_asked_only_of_who_can_reject() -> None:
+    """A rejection that an agent refused counted as one, and an acknowledgement after it left its message out (live seed
+    1120378).
+    """
+    assert needs(ops.Nack(host="c0", consumer="c0/1", messages=["p0/1"]), Destinations([])) == {"nack": True}
+
+
+def test_what_a_library_throws_away_it_throws_away_when_its_turn_comes() -> None:
+    """Behind others in one read it expires meanwhile (live seed 1120895)."""
+    told: list[Any] = []
+    agent: Any = SimpleNamespace(answers=SimpleNamespace(say=told.append))
+    wire: Any = SimpleNamespace(library=SimpleNamespace(discarded=lambda _: "p0/1", browsers=()))
+    before_ns = time.monotonic_ns()
+    Agent._notice(agent, wire, Discarded("c0/1", "ID:1", "expired"), 1, 2)
+    assert told[0].t0 == 1
+    assert before_ns <= told[0].t1 <= time.monotonic_ns()
