@@ -18,11 +18,7 @@ import msgspec
 
 PROGRAMS = 300
 #: A module of each compiled room.
-ROOMS = (
-    "brokerproof.reference_broker.core.broker",
-    "brokerproof.conformance.facts.recording",
-    "brokerproof.conformance.rules.judge",
-)
+ROOMS = ("brokerproof.reference_broker.core.broker",)
 
 
 def digest() -> str:

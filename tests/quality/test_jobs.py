@@ -4,6 +4,7 @@ are impossible.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,16 @@ from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
 from brokerproof.conformance.experiment.history import Skipped
-from brokerproof.conformance.experiment.results import verdict_digest
+from brokerproof.conformance.experiment.results import RunFinished, verdict_digest
 from brokerproof.conformance.experiment.steps.parallel import each
+from brokerproof.conformance.experiment.verdict import Verdict
 from brokerproof.conformance.generate import guidance
 from brokerproof.conformance.generate.programs import program_for_seed
-from brokerproof.conformance.running import pool
-from brokerproof.conformance.running.pool import run_guided, run_seeds
+from brokerproof.conformance.running import pool, suite
+from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.live import LiveRuns
+from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.running.pool import PATIENT, Runner, run_guided, run_seeds
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from tests.fast.conformance.commands.test_cli import NAMED, SMALL, digest_of
 
@@ -47,6 +52,27 @@ def test_jobs_do_not_change_the_digest(
         assert code in {OK, INCONCLUSIVE}, "few programs leave much undecided"
         digests.append(digest_of(capsys.readouterr().out))
     assert digests[0] == digests[1] != digests[2] == digests[3] != digests[4] == digests[5] != digests[0]
+
+
+@pytest.mark.usefixtures("short_corpus")
+def test_seeds_beside_live_runs_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "CHUNK", 4)
+    living = run_program(program_for_seed(0), "living")
+    monkeypatch.setattr(suite, "live_runs_for", lambda *_: LiveRuns("reference", 1, iter([living])))
+    runs: dict[str, list[tuple[str, str, list[Verdict]]]] = {}
+    for tier in ("simulated", "both"):
+        events = suite.run_suite(SuiteOptions(tier=tier, programs=8, seed=6))
+        results = [event.result for event in events if isinstance(event, RunFinished)]
+        runs[tier] = [(one.name, one.program.digest(), one.verdicts) for one in results]
+    assert [name for name, _, _ in runs["both"][-9:]] == ["living", *(f"seed-{seed}" for seed in range(6, 14))]
+    del runs["both"][-9]
+    assert runs["both"] == runs["simulated"]
+
+
+def test_who_works_beside_live_runs_lets_others_go_first() -> None:
+    with Runner(2, None, (), None, PATIENT) as runner:
+        assert runner._pool is not None
+        assert runner._pool.submit(os.nice, 0).result() == PATIENT
 
 
 def test_jobs_do_not_change_what_guidance_draws(monkeypatch: pytest.MonkeyPatch) -> None:
