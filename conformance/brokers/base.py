@@ -122,6 +122,8 @@ class Endpoint(ABC):
     #: in the one queue of all.
     place: str = ""
     crowded: bool = False
+    #: Whether a NACK may reject what came before as well; nobody knows that of a stranger.
+    nack_ranges: bool = False
 
     @abstractmethod
     def port(self, via: str) -> int:
@@ -260,6 +262,13 @@ class Adapter(ABC):
 
     def unpromised(self, requirement: Requirement) -> str:
         """Why a requirement does not apply to this broker; "" if it does."""
+        del requirement
+        return ""
+
+    def unclaimed(self, requirement: Requirement) -> str:
+        """Why nobody has promised a requirement that applies all the same: kept, it counts; not kept, it is no
+        accusation. "" if somebody has.
+        """
         del requirement
         return ""
 

@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,9 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "wildcards": {"wild": False},
     "no-local": {"no_local": False},
 }
+#: Numbers that are written as in Java, and quotients, whose type SQL leaves to whoever calculates.
+_JAVA = re.compile(r"/|\b0[xX]?[0-9a-fA-F]+[lL]?\b|\b[\d.]+[dDfFlL]\b")
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 
@@ -122,8 +126,15 @@ def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
     for word, fields in table.items():
         if word not in capabilities:
             plain |= fields
+    if isinstance(step, Subscribe) and "jms-selectors" not in capabilities and needs_java(step.selector):
+        plain["selector"] = ""
     changed = {name: value for name, value in plain.items() if getattr(step, name) != value}
     return msgspec.structs.replace(step, **changed) if changed else step
+
+
+def needs_java(selector: str) -> bool:
+    """Whether a selector means something only by the rules of JMS, not by SQL's alone."""
+    return _JAVA.search(_LITERAL.sub("''", selector)) is not None
 
 
 def owns(program: Program, *, ours: bool = True) -> bool:

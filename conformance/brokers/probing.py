@@ -47,6 +47,15 @@ _DEAD_LETTERS = "/queue/ActiveMQ.DLQ"
 class ProbeError(Exception):
     """The broker refused, closed the connection or did not answer. The text shows which request."""
 
+    def __init__(self, text: str, *, answered: bool = True) -> None:
+        super().__init__(text)
+        #: It said something, or closed.
+        self.answered = answered
+
+
+class NameRefused(ProbeError):
+    """The broker refuses what it is sent for a plain queue: its queues are called otherwise, or nobody may use them."""
+
 
 class Line:
     """One STOMP connection, used step by step."""
@@ -83,7 +92,7 @@ class Line:
         name = f"r{self._receipts}"
         self._put(Frame(command, {**headers, "receipt": name}, body))
         if self._next(ANSWER_MS, "RECEIPT") is None:
-            raise ProbeError(f"no receipt for {command} {headers}")
+            raise ProbeError(f"no receipt for {command} {headers}", answered=False)
 
     def send(self, dest: str, body: str, **headers: str) -> None:
         """Send one message."""
@@ -159,6 +168,7 @@ def probe(access: Access) -> Found:
     run = f"bp{secrets.token_hex(4)}"
     with Line(access, f"{_BEAT_MS},{_BEAT_MS}") as line:
         server = line.greeting.get("server", "")
+        _plain(line, f"/queue/plain.{run}", access)
         monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
     questions = {
         "ttl": _ttl,
@@ -186,6 +196,18 @@ def probe(access: Access) -> Found:
         capabilities.append("dead-letter")
     asked = ("monitor", *(name for name in questions if name != "stamps"), *longer, "dead-letter")
     return Found(sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked)
+
+
+def _plain(line: Line, queue: str, access: Access) -> None:
+    """A message for a plain queue and a consumer of it are not refused; whether they are answered is for the rules."""
+    try:
+        line.send(queue, "plain")
+        line.subscribe(queue)
+    except ProbeError as error:
+        if not error.answered:
+            return
+        named = queue if access.names is None else Dialect(access.names).address(queue)
+        raise NameRefused(f"a message for {named!r} is refused: {error}") from None
 
 
 def _asked(access: Access, question: Callable[[Line, str], bool], name: str) -> bool:

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import time
-from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +21,7 @@ import msgspec
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.ports import held
-from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
 from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting
@@ -34,8 +33,9 @@ from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
 from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
-from brokerproof.conformance.brokers.probing import Found, ProbeError, probe, read_clock
+from brokerproof.conformance.brokers.probing import Found, NameRefused, ProbeError, probe, read_clock
 from brokerproof.conformance.brokers.profile import PYTHON, Located
+from brokerproof.conformance.brokers.promising import beside, said, unclaimed, unpromised
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
@@ -81,6 +81,7 @@ class ProfileEndpoint(Endpoint):
         self._operator: Operator | None = None
         self.place = "" if server is None else server.launcher.process.name
         self.crowded = crowded
+        self.nack_ranges = True
 
     def port(self, via: str) -> int:
         return self.access(via).port
@@ -247,12 +248,15 @@ class ProfileAdapter(Adapter):
     def found(self) -> Found:
         """What the probes found; they are made once, on a broker of its own. Raises ``SuiteProblem``."""
         if self._found is None:
-            server = self.server(BrokerSpec(), 0, alone=True) if self.located.profile.start is not None else None
+            server = self.first() if self.located.profile.start is not None else None
             access = self.over_stomp(server)
             if access is None:
                 raise self.located.wrong("endpoints.stomp", "it is missing, so nothing can be found by probing")
             try:
                 self._found = probe(access)
+            except NameRefused as error:
+                text = f'{error}; say what its queues are called, for example queue = "/queue/{{name}}"'
+                raise SuiteProblem(str(self.located.wrong("names.stomp.queue", text))) from None
             except (OSError, ProbeError) as error:
                 where = f"stomp://{access.host}:{access.port}"
                 raise SuiteProblem(
@@ -264,11 +268,19 @@ class ProfileAdapter(Adapter):
                     self.servers.give_back(server, spoilt=False)
         return self._found
 
+    def first(self) -> Server:
+        """The broker, started for the first time. Raises ``SuiteProblem`` if it does not serve."""
+        try:
+            return self.server(BrokerSpec(), 0, alone=True)
+        except (ProcessDiedAtStart, NotReady) as error:
+            line = "start.command" if isinstance(error, ProcessDiedAtStart) else "start.ready"
+            raise SuiteProblem(str(self.located.wrong(line, str(error)))) from None
+
     def capabilities(self) -> list[str]:
         profile = self.located.profile
         promises = profile.promises
         claimed = promises.capabilities
-        words = set(self.found().capabilities if claimed is None else claimed)
+        words = {*self.found().capabilities, *said(profile)} if claimed is None else set(claimed)
         if promises.reject not in {None, "dead-letter"}:
             words -= {"nack", "dead-letter"}
         if promises.prefetch == "ignored":
@@ -299,16 +311,10 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        promises = self.located.profile.promises
-        claimed = promises.profiles
-        applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
-        why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
-        for glob in promises.requirements:
-            if fnmatchcase(requirement.id, glob.removeprefix("-")):
-                applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
-        if applies and not self._marks() and any(one.name == "unmarked" for one in requirement.outcomes):
-            applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
-        return "" if applies else why
+        return unpromised(self.located.profile.promises, requirement, marks=self._marks())
+
+    def unclaimed(self, requirement: Requirement) -> str:
+        return unclaimed(self.located.profile, requirement, set(self._plays.values()))
 
     def _marks(self) -> bool:
         """Whether a message that comes again says so."""
@@ -338,7 +344,7 @@ class ProfileAdapter(Adapter):
         kind = next(iter(plays.values()))
         return casting.cast(
             program,
-            [*self.capabilities(), *(() if "no_local" in self._unsaid() else ("no-local",))],
+            [*self.capabilities(), *beside(self.located.profile, self._unsaid(), jms=self.pulls)],
             list(plays),
             stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
             queues=kind not in WORDS or bool(self._names(kind).queue),
@@ -412,7 +418,9 @@ class ProfileAdapter(Adapter):
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         alone = self.owns(program) or not (self._shares or laboratory.crowded)
-        crowded = self.crowds and not alone
+        # Where nothing dies nobody collects what is dead.
+        mortal = not {"ttl", "dead-letter"}.isdisjoint(self.capabilities())
+        crowded = self.crowds and not alone and mortal
         if self.single:
             if self.located.profile.endpoints.stomp is not None:
                 self.found()

@@ -15,7 +15,9 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.probing import ANSWER_MS, Line, ProbeError, read_clock, stamps
+from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ SKEW_MS = 300_000
 NEAR_MS = 2000
 MOVED_S = 6.0
 _COUNT = 3
+_UNTOLD, _STILL = "the broker does not tell", "did not move"
+#: What makes a profile's line doubtful, not its broker.
+_SUSPECT = (_UNTOLD, _STILL)
 
 
 class Proof(NamedTuple):
@@ -94,6 +99,10 @@ def _marks(adapter: ProfileAdapter) -> Proof:
 
 def _answers(adapter: ProfileAdapter) -> Proof:
     found = adapter.found()
+    if adapter.located.profile.promises.capabilities is None:
+        for capability, line in said(adapter.located.profile).items():
+            if capability in found.asked and capability not in found.capabilities:
+                return Proof(line, "wrong", f"it promises {capability}, and a probe says that it does not")
     return Proof("endpoints.stomp", "ok", f"it answers; found: {', '.join(found.capabilities) or 'nothing'}")
 
 
@@ -156,8 +165,23 @@ def counted(figures: Figures, queue: str, send: Callable[[int], None]) -> Proof:
     figures.close()
     missing = [word for word in figures.map if word not in told]
     if missing:
-        return Proof("counters.map", "wrong", f"{', '.join(missing)}: the broker tells no such figure; it told {told}")
-    return Proof("counters.map", "ok" if moved else "wrong", f"after {_COUNT} messages they are {told}")
+        text = f"after {_COUNT} messages they are {told}: {', '.join(missing)} {_UNTOLD}"
+        return Proof("counters.map", "wrong", text)
+    still = [word for word in ("size", "enqueued") if told.get(word) == 0]
+    why = f": {' and '.join(still)} {_STILL}" if still else ""
+    return Proof("counters.map", "ok" if moved else "wrong", f"after {_COUNT} messages they are {told}{why}")
+
+
+def check_figures(adapter: ProfileAdapter) -> None:
+    """Before the first run: figures are told, and move. What they must be is for the rules. Raises ``SuiteProblem``."""
+    if adapter.located.profile.counters is None or adapter.located.profile.endpoints.stomp is None:
+        return
+    try:
+        proof = _counters(adapter)
+    except (OSError, ProbeError):
+        return  # the runs will show
+    if proof.state == "wrong" and proof.text.endswith(_SUSPECT):
+        raise SuiteProblem(str(adapter.located.wrong(proof.line, proof.text)))
 
 
 def _claims(adapter: ProfileAdapter) -> Proof:

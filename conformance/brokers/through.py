@@ -126,6 +126,9 @@ class ThroughOpenWire(Adapter):
     def unpromised(self, requirement: Requirement) -> str:
         return self._inner.unpromised(requirement)
 
+    def unclaimed(self, requirement: Requirement) -> str:
+        return self._inner.unclaimed(requirement)
+
     def known(self) -> Known:
         return self._inner.known().through_openwire()
 

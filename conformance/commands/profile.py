@@ -89,6 +89,7 @@ def _written(url: str, adapter: ProfileAdapter) -> str:
         f'stomp = {{ url = "{hidden(url)}" }}   # with login = "…", passcode = "env:MY_SECRET" where it wants them',
         "",
         "[promises]",
+        'profiles = ["core"]   # what it claims: "jms", "stomp-1.2", … (docs/profiles.md)',
         f"capabilities = [{words}]   # found by probing; its documentation may promise more",
     ]
     if not adapter.found().marks:

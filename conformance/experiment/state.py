@@ -155,6 +155,7 @@ class WorldState:
         "dests",
         "durable",
         "hosts",
+        "nack_ranges",
         "persistent",
         "temporaries",
     )
@@ -173,6 +174,8 @@ class WorldState:
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
         self.durable = durable
+        #: A NACK beside acknowledgements of ranges may reject a range, as STOMP 1.2 says, or one message (ActiveMQ).
+        self.nack_ranges = False
         self.destinations = destinations
         self.dests = [dest.name for dest in destinations.declared]
         #: Where dead letters come to light: the shared queue, and those of destinations that have one of their own.

@@ -25,6 +25,8 @@ from brokerproof.conformance.facts.tables import Tables
 
 #: Words by which a close says that it is about silence.
 REASONS: Final = ("inactiv", "heart", "idle")
+#: What is noted of a broker's end of a connection about which the broker has said nothing.
+UNSAID: Final = ("end", "reset", "")
 #: How late and how early a real timer may be, beyond the window.
 LATE_NS: Final = 500 * NS_PER_MS
 EARLY_NS: Final = 50 * NS_PER_MS
@@ -36,15 +38,36 @@ def is_inactivity(event: Closed) -> bool:
     return any(word in reason for word in REASONS)
 
 
+def gave_up(tables: Tables, client: Client, event: Closed) -> bool:
+    """Whether an end gave a connection up because of silence: it says so; or the broker says nothing (STOMP has no word
+    for it) while nothing can come to it over a link with a monitor, and nothing was asked that it may have refused.
+    """
+    if is_inactivity(event):
+        return True
+    monitor = tables.declared.monitor.get(client.name)
+    if event.who != "broker" or event.host != tables.broker or event.reason not in UNSAID or client.via != "stomp":
+        return False
+    if monitor is None or monitor.read_ms <= 0:
+        return False
+    cut = any(
+        stall.toward != "client" and stall.begin.t1 <= event.t0 and (stall.end is None or event.t0 < stall.end.t0)
+        for stall in client.stalls
+    )
+    asked = [one for one in tables.asked if one.client is client and one.event.result != "ok"]
+    return cut and not any(one.event.t0 <= event.t1 for one in asked)
+
+
 class Limits:
     """What a monitor with read period R promises (ns); ``early_ns`` and ``late_ns`` are granted to real timers."""
 
-    __slots__ = ("delay_ns", "early_ns", "gap_ns", "high_ns", "late_ns", "low_ns")
+    __slots__ = ("delay_low_ns", "delay_ns", "early_ns", "gap_ns", "high_ns", "late_ns", "low_ns")
 
     def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool, jitter_ns: int = 0) -> None:
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
         self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
+        # STOMP's own heart-beats know no initial delay, some brokers do.
+        self.delay_low_ns = 0 if via == "stomp" and not generation else self.delay_ns
         self.early_ns = 0 if simulated else EARLY_NS
         self.late_ns = 0 if simulated else LATE_NS
         self.low_ns, self.high_ns = read_ns, 3 * read_ns
@@ -99,7 +122,7 @@ class Silence:
     @property
     def in_delay(self) -> bool:
         """It began before monitoring did."""
-        return self.begin_ns <= self.base_low_ns
+        return self.begin_ns <= self.base_high_ns
 
     def extend(self, stall: Stall, byte_high_ns: int) -> None:
         """One more stall, without a certain sign of life before it; something may have come until ``byte_high_ns``."""
@@ -137,14 +160,14 @@ class Connection:
         self.end_ns = min(self.end_ns, at_ns)
         self.left_ns = min(self.left_ns, at_ns)
 
-    def take(self, event: Event, broker: str) -> None:
+    def take(self, event: Event, tables: Tables) -> None:
         """One end of this connection, in order."""
         self.end_ns = min(self.end_ns, event.t0)
         self.ended_ns = min(self.ended_ns, event.t1)
-        if not isinstance(event, Closed) or not is_inactivity(event):
+        if not isinstance(event, Closed) or not gave_up(tables, self.client, event):
             self.left_ns = min(self.left_ns, event.t0)
         elif event.who == "client":
-            if event.host != broker and self.client_close is None:
+            if event.host != tables.broker and self.client_close is None:
                 self.client_close = event
         elif self.broker_close is None:
             self.broker_close = event
@@ -152,7 +175,7 @@ class Connection:
     def silences(self, toward: str, limits: Limits) -> list[Silence]:
         """What was silent in one direction, oldest first."""
         found: list[Silence] = []
-        base_low = self.connect.t0 + limits.delay_ns
+        base_low = self.connect.t0 + limits.delay_low_ns
         base_high = self.connect.t1 + limits.delay_ns
         slack_ns = limits.gap_ns + self.latency_ns + limits.late_ns
         for stall in self.client.stalls:
@@ -200,7 +223,7 @@ def connections_of(tables: Tables, client: Client) -> list[Connection]:
         if owner is not None and ambiguous:
             owner.leave(event.t0)
         elif owner is not None:
-            owner.take(event, tables.broker)
+            owner.take(event, tables)
     for connection, following in pairwise(found):
         connection.leave(following.connect.t0)  # one connection at a time
     end = tables.phases.get("end")

@@ -32,7 +32,7 @@ AREAS: dict[str, str] = {
     "RDL": "redelivery and dead letters",
     "GEN": "order, loss, duplication, durability",
 }
-PROFILES = ("core", "jms", "activemq-classic", "ibm-mq")
+PROFILES = ("core", "jms", "stomp-1.2", "amqp-1.0", "mqtt-5", "activemq-classic", "ibm-mq")
 
 
 class CatalogueError(ValueError):
@@ -66,7 +66,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     id: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}-[0-9]{3}$")]
     sentence: str
     level: Literal["MUST", "SHOULD", "MAY"]
-    profiles: list[Literal["core", "jms", "activemq-classic", "ibm-mq"]]
+    profiles: list[Literal["core", "jms", "stomp-1.2", "amqp-1.0", "mqtt-5", "activemq-classic", "ibm-mq"]]
     source: list[Source]
     status: Literal["planned", "judged"]
     needs: list[str] = []

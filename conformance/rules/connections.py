@@ -39,6 +39,8 @@ def connections_stay(facts: Facts, client: Client) -> Findings:
 def _cause(facts: Facts, client: Client, event: Closed) -> str:
     """Why the broker may have ended a connection; "" if nothing that was seen is a cause."""
     begun = [one for one in client.connects if one.seq < event.seq]
+    if event.reason.startswith(PROTOCOL_BROKEN):
+        return "its client ended it"  # it could not read on (GEN-144)
     if not begun or begun[-1].result != "ok" or is_inactivity(event) or client.name in facts.declared.monitor:
         return "a peer was silent, or nobody saw it begin"
     span = (begun[-1].t0, event.t1)

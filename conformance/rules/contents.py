@@ -38,7 +38,7 @@ def as_it_was_sent(facts: Facts, send: Send) -> Findings:
 #: Properties that protocols, brokers and the suite's own agents put on messages, by their beginnings.
 DOCUMENTED: Final = ("JMS", "AMQ_", "_", "x-", "X-", "brokerproof_", "content-", "original", "orignal",
                      "destination-type", "MQDLH_DestQName", "MQDLH_Reason",
-                     "dlqDeliveryFailureCause", "redeliveryDelay", "scheduledJobId", "transformation")  # fmt: skip
+                     "dlqDeliveryFailureCause", "redelivery", "scheduledJobId", "transformation")  # fmt: skip
 
 
 def with_properties(facts: Facts) -> list[Delivery]:

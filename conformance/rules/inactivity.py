@@ -1,7 +1,7 @@
 """Inactivity monitors at both ends of a client's link (INA-001 to -008, -012, -018, -020, -021).
 
 Not judged: brokers whose own end is told to watch otherwise than by what was agreed (``raw_peers.py`` does that);
-connections during which a process stood still or the broker was restarted (but INA-021); closes that give no reason;
+connections during which a process stood still or the broker was restarted (but INA-021); closes for another reason;
 health where a healthy peer may be silent for longer than the limit; anything while two ends race.
 """
 
@@ -15,7 +15,7 @@ from brokerproof.conformance.experiment.history import Closed, Pause
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, is_inactivity
+from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
@@ -407,7 +407,8 @@ def held_when_closed(facts: Facts) -> list[Delivery]:
     return [
         delivery
         for session in facts.sessions.values()
-        if session.closed is not None and session.known and is_inactivity(session.closed) and not session.dest.topic
+        if session.closed is not None and session.known and gave_up(facts, session.client, session.closed)
+        if not session.dest.topic
         for delivery in session.deliveries
         if came_back(delivery)
     ]

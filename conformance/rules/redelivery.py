@@ -144,8 +144,8 @@ def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None
     return None
 
 
-@rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "stall", "pause", "memory",
-                                          "limit"))  # fmt: skip
+@rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "priority", "stall", "pause",
+                                          "memory", "limit"))  # fmt: skip
 def returned_come_first(facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
     kinds = {delivery.send.event.persistent for delivery in row.one.deliveries}
@@ -156,7 +156,8 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
     for delivery in row.one.deliveries:
         if delivery.dest is row.dest and came_back(delivery) and at_home(delivery):
             back[delivery.send.message] = delivery
-    latest = ahead = None
+    ahead = None
+    latest: dict[int, int] = {}  # priority -> the place of what came back last
     for delivery in row.other.deliveries if back else ():
         if delivery.state == LATE or delivery.event.t1 >= row.until_ns:
             break
@@ -172,11 +173,12 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         if ahead is not None and ahead.send.event.priority <= delivery.send.event.priority:
             yield broken("behind", row.one, ahead, delivery, why=f"{row.one.name} had not been given the former")
             return
-        if latest is not None and earlier.place < latest:
+        priority = delivery.send.event.priority
+        if earlier.place < latest.get(priority, 0):
             yield broken("reordered", earlier, delivery, why="what came back arrived in another order")
             return
-        latest = earlier.place
-    if latest is not None:
+        latest[priority] = earlier.place
+    if latest:
         yield held("first-and-in-order", departure(row.one))
 
 

@@ -29,8 +29,11 @@ from brokerproof.chaos.channels import ChannelError
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, SupervisorGone
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyFailed
+from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import Adapter, NotApplicableError
+from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.brokers.proving import check_figures
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.program import Program
@@ -52,6 +55,7 @@ from brokerproof.conformance.running.quick import quick_plan, shown
 from brokerproof.conformance.worlds.live.collector import NotCollected
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.port import BUDGET_MS
+from brokerproof.conformance.worlds.live.proving import check_entry
 from brokerproof.conformance.worlds.live.world import LiveWorld
 
 #: Programs that let more real time pass than this run in the simulated world only.
@@ -108,6 +112,7 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
     adapter.label = options.name or adapter.label
+    _check_serves(adapter)
     plan = plan_of(adapter)
     refused = refused_by(adapter)
     about = {**adapter.about(), "programs": f"all {len(plan)} of the corpus that fit, {len(refused)} do not fit"}
@@ -133,6 +138,24 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     bounded = options.budget_s is None and options.quick_s is None
     total = len(plan) + len(refused) + options.live_programs if bounded else 0
     return LiveRuns(adapter.label, total, runs, about)
+
+
+def _check_serves(adapter: Adapter) -> None:
+    """What does not even serve, or is asked wrongly, is nobody's fault in 200 programs. Raises ``SuiteProblem`` or
+    ``UsageError``.
+    """
+    if not isinstance(adapter, ProfileAdapter):
+        return
+    try:
+        if adapter.library(STOMP) != STOMP:
+            with Laboratory() as laboratory:
+                check_entry(adapter, laboratory)
+        elif adapter.located.profile.start is not None and adapter.located.profile.promises.capabilities is not None:
+            adapter.servers.give_back(adapter.first(), spoilt=False)
+        check_figures(adapter)
+    except BaseException:
+        adapter.close()
+        raise
 
 
 def adapter_of(options: SuiteOptions) -> Adapter:
@@ -402,12 +425,17 @@ def run_live(
     )
 
 
+_UNKEPT = {VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED}
+
+
 def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
     """A verdict in the light of what the broker promises: what it does not promise does not apply, and what does not
-    apply says what would switch it on.
+    apply says what would switch it on. Where nobody has said what it claims, only what it keeps counts.
     """
     requirement = default_catalogue()[verdict.requirement]
     why = adapter.unpromised(requirement)
+    if not why and verdict.verdict in _UNKEPT and (why := adapter.unclaimed(requirement)):
+        why += f", and it does otherwise: {verdict.text}" if verdict.verdict is VerdictKind.VIOLATED else ""
     if why:
         return Verdict(requirement.id, VerdictKind.NOT_APPLICABLE, text=why)
     if verdict.verdict is not VerdictKind.NOT_APPLICABLE:

@@ -225,14 +225,18 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 
 
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
-    """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON)."""
+    """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON). Where that
+    may mean all before it as well, it rejects these one by one.
+    """
 
     weight = 5
     feature = "nacks"
 
     def resolve(self, state: WorldState) -> ops.Nack:
         consumer = self.consumer_in(state)
-        return ops.Nack(host=consumer.client.name, consumer=consumer.name, messages=[consumer.unsettled[self.upto]])
+        first = 0 if state.nack_ranges and consumer.ack == "client" else self.upto
+        rejected = consumer.unsettled[first : self.upto + 1]
+        return ops.Nack(host=consumer.client.name, consumer=consumer.name, messages=rejected)
 
 
 class Leave(_OfConsumer, frozen=True, tag="leave"):

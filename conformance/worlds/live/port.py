@@ -114,6 +114,7 @@ class LivePort:
         for place in program.brokers():
             hosts.endpoints[place.name] = opened(self._adapter, program, place, hosts)
         hosts.mailbox = self._laboratory.mailbox(hosts.endpoint, hosts.names.run)
+        self._state.nack_ranges = hosts.endpoint.nack_ranges and self._adapter.library(STOMP) == STOMP
         for client in clients:
             if client.name not in hosts.agents:
                 hosts.hire(client, client.spec.clock.offset_ms)

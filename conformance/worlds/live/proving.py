@@ -24,6 +24,7 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import Proof, counted
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.worlds.live.examining import ABSENT_MS, COMES_MS, Desk, Unproven, Wrong
 
 if TYPE_CHECKING:
@@ -65,6 +66,25 @@ def prove_by_agents(adapter: ProfileAdapter, laboratory: Laboratory) -> Iterator
     finally:
         if server is not None:
             adapter.servers.give_back(server, spoilt=True)
+
+
+def check_entry(adapter: ProfileAdapter, laboratory: Laboratory) -> None:
+    """Before the first run: the broker lets in who plays hosts over anything but STOMP, which is probed. Raises
+    ``SuiteProblem`` or ``UsageError``.
+    """
+    kind = adapter.library(STOMP)
+    if kind == STOMP:
+        return
+    server = adapter.first() if adapter.located.profile.start is not None else None
+    try:
+        bench = _Bench(adapter, laboratory, kind, server)
+        proof = bench.proof(f"endpoints.{kind}", bench.enters)
+    finally:
+        if server is not None:
+            adapter.servers.give_back(server, spoilt=False)
+    if proof.state == "wrong":
+        doubt = "; does it speak this protocol?" if proof.line == f"endpoints.{kind}" else ""
+        raise SuiteProblem(str(adapter.located.wrong(proof.line, proof.text + doubt)))
 
 
 class _Bench:
@@ -126,6 +146,11 @@ class _Bench:
             yield Proof("promises.capabilities", "not proven", f"no agent tries {', '.join(unknown)}")
 
     # -- talking
+
+    def enters(self) -> str:
+        """It is let in."""
+        self._desk()
+        return "it is let in"
 
     def _desk(self, offset_ms: int = 0) -> Desk:
         """A connected agent. Raises ``Wrong`` for what the broker, or the library, says to that."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.brokers.casting import owns
+from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.experiment.program import Program, parse_program
+from brokerproof.conformance.experiment.steps import Subscribe
 
 SEND = {"do": "send", "host": 0, "dest": 0}
 DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
@@ -55,3 +56,23 @@ def test_what_the_whole_broker_feels_needs_it_for_itself(step: dict[str, Any]) -
 
 def test_a_memory_limit_is_the_brokers() -> None:
     assert owns(program(broker={"memory_limit_bytes": 1024}))
+
+
+@pytest.mark.parametrize(
+    ("selector", "java"),
+    [
+        ("kind = 'a/b' AND JMSPriority > 4", False),
+        ("a12 BETWEEN 1 AND 2.5 OR b LIKE '5L'", False),
+        ("no_body = 0 OR x = 1e3", False),
+        ("JMSPriority / 2 = 2", True),
+        ("x = 127L", True),
+        ("x = 0x1f", True),
+        ("x = 017", True),
+        ("x > 2.5f", True),
+    ],
+)
+def test_what_only_jms_gives_a_meaning_is_not_asked_of_others(selector: str, java: bool) -> None:
+    asking = program({"do": "subscribe", "host": 1, "dest": 0, "selector": selector})
+    for words, kept in ((["selectors"], not java), (["selectors", "jms-selectors"], True)):
+        (step,) = [one for one in cast(asking, words, ["stomp"]).steps if isinstance(one, Subscribe)]
+        assert (step.selector == selector) is kept

@@ -14,13 +14,16 @@ from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profile import Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
+from brokerproof.conformance.brokers.proving import _answers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.steps import Nack, Send
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running.live import explained
 from brokerproof.reference_broker.stomp.frames import Frame
 
 LEAST = 'name = "b"\n[endpoints]\nstomp = { url = "stomp://127.0.0.1:1" }\n'
@@ -129,7 +132,7 @@ def test_what_cannot_be_set_is_lacking_or_declared_as_the_least() -> None:
 
 
 def adapter(more: str, monkeypatch: pytest.MonkeyPatch, offered: list[str]) -> ProfileAdapter:
-    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(offered, stamps=False))
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(offered, stamps=False, asked=("ttl",)))
     return ProfileAdapter(parsed(more))
 
 
@@ -139,6 +142,16 @@ def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> N
     assert adapter(more, monkeypatch, found).capabilities() == ["ttl"]
     more += '[counters]\nkind = "command"\nmap = { size = "x", memory_percent = "y" }\n'
     assert adapter(more, monkeypatch, found).capabilities() == ["counters", "memory-counters", "ttl"]
+
+
+def test_a_header_that_the_file_names_is_a_promise_whatever_a_probe_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a broker that breaks it would merely not offer it."""
+    more = '[names.stomp.headers]\nexpiration = "expires"\ndelay = ""\n[promises]\nreject = "dead-letter"\n'
+    told = adapter(more, monkeypatch, ["topics"])
+    assert told.capabilities() == ["dead-letter", "nack", "topics", "ttl"]
+    proof = _answers(told)
+    assert (proof.line, proof.state) == ("names.stomp.headers.expiration", "wrong")
+    assert adapter(more + "capabilities = []", monkeypatch, ["topics"]).capabilities() == []
 
 
 def test_as_many_programs_of_the_corpus_run_at_once_as_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +169,28 @@ def test_requirements_that_are_not_promised_say_why(monkeypatch: pytest.MonkeyPa
     unmarked = adapter('[names.stomp.headers]\nredelivered = ""', monkeypatch, [])
     assert plain.unpromised(catalogue["RDL-002"]) == ""
     assert "redelivered" in unmarked.unpromised(catalogue["RDL-002"])
+
+
+def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = default_catalogue()
+    plain, said = adapter("", monkeypatch, []), adapter('[promises]\nreject = "dead-letter"', monkeypatch, [])
+    assert [plain.unclaimed(catalogue[name]) for name in ("GEN-001", "INA-024")] == ["", ""]
+    assert "[promises] profiles is missing" in plain.unclaimed(catalogue["INA-015"])
+    assert plain.unclaimed(catalogue["EXP-005"])
+    assert not said.unclaimed(catalogue["EXP-005"])
+    told = adapter('[promises]\nprofiles = ["core", "stomp-1.2", "amqp-1.0", "mqtt-5"]', monkeypatch, [])
+    assert told.unclaimed(catalogue["INA-015"]) == ""
+    assert "claims none" in told.unpromised(catalogue["INA-015"])
+
+
+def test_what_nobody_claims_counts_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = adapter("", monkeypatch, [])
+    told = {kind: explained(plain, Verdict("INA-015", kind, text="so")) for kind in VerdictKind}
+    assert told[VerdictKind.SATISFIED].verdict is VerdictKind.SATISFIED
+    for kind in (VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED):
+        assert told[kind].verdict is VerdictKind.NOT_APPLICABLE
+    assert "it does otherwise: so" in told[VerdictKind.VIOLATED].text
+    assert explained(plain, Verdict("GEN-001", VerdictKind.VIOLATED)).verdict is VerdictKind.VIOLATED
 
 
 def test_a_program_is_cast_to_what_is_offered() -> None:

@@ -27,6 +27,7 @@ def test_no_property_is_invented() -> None:
     assert kind(arrived({}, properties=["kind"]), "GEN-130") is FAILS
     assert kind(arrived({"message_kind": "a"}, properties=["kind"]), "GEN-130") is HOLDS
     assert kind(arrived({}, properties=["JMSXGroupFirstForConsumer", "originalDeliveryMode"]), "GEN-130") is SILENT
+    assert kind(arrived({}, properties=["redeliveryCounter"]), "GEN-130") is SILENT
     assert kind(arrived({}), "GEN-130") is SILENT
 
 

@@ -55,6 +55,12 @@ def test_what_may_end_one(cause: Told, reason: str) -> None:
     assert told(cause(connected()).at(100).closed("c0", reason=reason)).verdict is VerdictKind.SATISFIED
 
 
+def test_a_client_that_cannot_read_on_is_accused_once() -> None:
+    story = connected().at(100).closed("c0", host="c0", reason=f"{PROTOCOL_BROKEN}nonsense").phase("end")
+    assert told(story).verdict is not VerdictKind.VIOLATED
+    assert told(story, "GEN-144").verdict is VerdictKind.VIOLATED
+
+
 def test_its_client_may_end_it() -> None:
     assert told(connected().at(100).closed("c0", who="client", host="c0", reason="")).verdict is VerdictKind.SATISFIED
 

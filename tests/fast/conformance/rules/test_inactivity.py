@@ -67,6 +67,30 @@ def test_a_link_that_is_silent_since_the_handshake(closed_ms: float | None, expe
     assert outcome(silent(closed_ms), "INA-001") == expected
 
 
+def unsaid(closed_ms: float, reason: str = "end", **fields: Any) -> Builder:
+    """A stranger over STOMP, which has no word for silence, closes a link that is stalled from 100 ms on."""
+    story = link("live", "", **fields).at(50).send("c0/1").at(100).stall("c0", "both")
+    story = story.at(closed_ms).closed("c0", reason=reason, idle_ms=closed_ms - 100)
+    return story.at(5000).resume("c0").at(6000).rest(None).phase("end")
+
+
+def test_a_close_without_a_word_over_a_silent_link_is_for_silence() -> None:
+    assert outcome(unsaid(1300), "INA-001") == (HOLDS, "in-time")
+    assert outcome(unsaid(1300, via="jms"), "INA-001") == (SILENT, "")
+    assert outcome(unsaid(1300, reason="too many connections"), "INA-001") == (SILENT, "")
+
+
+def test_over_stomp_nobody_has_to_wait_for_an_initial_delay() -> None:
+    assert outcome(unsaid(1140), "INA-001") == (HOLDS, "in-time")
+    assert outcome(unsaid(400), "INA-001") == (FAILS, "early")
+
+
+def test_what_a_broker_may_have_refused_explains_its_close() -> None:
+    story = link("live", "").at(100).stall("c0", "both").at(200).send("c0/1", result="unknown")
+    story = story.at(400).closed("c0", reason="end").at(5000).resume("c0").at(6000).rest(None).phase("end")
+    assert outcome(story, "INA-001") == (SILENT, "")
+
+
 def test_the_slack_says_how_far_from_the_border_it_was() -> None:
     assert judge(silent(1499))["INA-001"].slack_ns == -1_000_000
     assert judge(silent(1510))["INA-001"].slack_ns == 10_000_000
@@ -80,7 +104,7 @@ def test_the_classic_window(closed_ms: float, expected: str) -> None:
 
 
 def test_a_broker_of_unknown_generation_has_both_windows() -> None:
-    for closed_ms, expected in ((1400, "early"), (1600, "in-time"), (3400, "in-time"), (4200, "late")):
+    for closed_ms, expected in ((900, "early"), (1600, "in-time"), (3400, "in-time"), (4200, "late")):
         assert judge(silent(closed_ms, world="live", generation=""))["INA-001"].outcome == expected
 
 

@@ -218,6 +218,23 @@ def test_what_came_back_is_first_and_in_order() -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
+def test_what_came_back_is_in_order_within_each_priority() -> None:
+    def told(*order: str) -> Builder:
+        story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2", priority=9).send("p0/3")
+        return (
+            story.subscribe("c0/1")
+            .arrive("c0/1", "p0/1", "p0/2", "p0/3")
+            .lose("c0")
+            .rest(None)
+            .subscribe("c1/1")
+            .arrive("c1/1", *order)
+        )
+
+    assert kind(told("p0/1", "p0/2", "p0/3"), "RDL-005") is HOLDS
+    assert kind(told("p0/2", "p0/1", "p0/3"), "RDL-005") is HOLDS
+    assert outcome(told("p0/2", "p0/3", "p0/1"), "RDL-005") == (FAILS, "reordered")
+
+
 def test_what_a_transaction_held_may_come_back_ahead_of_what_came_back() -> None:
     def told(*, pledged: bool) -> Builder:
         story = Builder().connect("p0").connect("c0").connect("c1").connect("c2").send("p0/1").subscribe("c0/1")

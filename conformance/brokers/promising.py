@@ -1,0 +1,74 @@
+"""What a profile promises: which requirements apply to its broker, and which of those nobody has claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from brokerproof.conformance.brokers.switches import BY_SETTING
+
+if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.profile import Profile, Promises
+    from brokerproof.conformance.requirements.catalogue import Requirement
+
+#: Protocol -> the requirement profiles that whoever speaks it claims.
+_SPOKEN: Final = {"stomp": "stomp-1.2", "amqp": "amqp-1.0", "mqtt": "mqtt-5", "jms": "jms"}
+
+
+#: Word of ``names.stomp.headers`` -> the capability that a header of that meaning promises.
+_HEADERS: Final = {
+    "expiration": "ttl",
+    "life": "broker-ttl",
+    "delay": "delay",
+    "persistent": "persistent",
+    "prefetch": "prefetch",
+    "durable": "durables",
+    "selector": "selectors",
+}
+
+
+def said(profile: Profile) -> dict[str, str]:
+    """Capability -> the line that promises it, whatever a probe finds."""
+    if profile.endpoints.stomp is None:
+        return {}
+    headers = profile.names.stomp.headers
+    found = {words: f"names.stomp.headers.{word}" for word, words in _HEADERS.items() if headers.get(word)}
+    if profile.promises.reject == "dead-letter":
+        found |= dict.fromkeys(("nack", "dead-letter"), "promises.reject")
+    return found
+
+
+def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> str:
+    """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so."""
+    claimed = promises.profiles
+    applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
+    why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
+    for glob in promises.requirements:
+        if fnmatchcase(requirement.id, glob.removeprefix("-")):
+            applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
+    if applies and not marks and any(one.name == "unmarked" for one in requirement.outcomes):
+        applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
+    return "" if applies else why
+
+
+def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[str]) -> str:
+    """Why nobody has claimed a requirement, although it applies: the profile does not say which ones it claims, and no
+    line of it promises this one; "" if it is claimed.
+    """
+    promises = profile.promises
+    if promises.profiles is not None:
+        return ""
+    spoken = {"core", *(_SPOKEN[kind] for kind in protocols if kind in _SPOKEN)}
+    said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
+    said |= {"nack", "dead-letter"} if promises.reject == "dead-letter" else set()
+    named = any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
+    if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
+        return ""
+    return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
+
+
+def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]:
+    """Further words of ``casting.py``, which no requirement needs. ``unsaid``: what its protocols have no name for."""
+    words = {"no-local": "no_local" not in unsaid, "jms-selectors": jms or "jms" in (profile.promises.profiles or ())}
+    return [word for word, offered in words.items() if offered]

@@ -1,0 +1,70 @@
+"""Probing a broker that is a script: what it refuses, and what it does not answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers.base import STOMP_URL, Access
+from brokerproof.conformance.brokers.probing import NameRefused, probe
+from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.wire_names import WireNames
+from brokerproof.reference_broker.stomp.frames import Frame
+from brokerproof.reference_broker.stomp.framing import StompFraming
+
+Answer = Callable[[Frame], Frame | None]
+
+
+@contextmanager
+def scripted(answer: Answer) -> Iterator[int]:
+    """The port of a broker that lets everybody in and answers each later frame as it is told."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(peer: socket.socket) -> None:
+            framing = StompFraming()
+            with peer:
+                while data := peer.recv(65536):
+                    for frame in framing.feed(data):
+                        if not isinstance(frame, Frame):
+                            continue
+                        said = Frame("CONNECTED", {"version": "1.2"}) if frame.command == "CONNECT" else answer(frame)
+                        if said is not None:
+                            peer.sendall(framing.encode(said))
+
+        def accept() -> None:
+            while True:
+                try:
+                    peer, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(peer,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield int(server.getsockname()[1])
+
+
+def selective(frame: Frame) -> Frame:
+    """It knows queues by names of its own only."""
+    if not frame.headers.get("destination", "q.").startswith("q."):
+        return Frame("ERROR", {"message": "no such destination"})
+    return Frame("RECEIPT", {"receipt-id": frame.headers["receipt"]})
+
+
+def test_names_that_a_broker_refuses_are_said_with_the_line_of_the_profile() -> None:
+    with scripted(selective) as port, pytest.raises(SuiteProblem) as caught:
+        make_adapter(f"stomp://127.0.0.1:{port}")
+    said = str(caught.value)
+    assert said.startswith(f"stomp://127.0.0.1:{port}: names.stomp.queue: a message for '/queue/plain.")
+    assert "no such destination" in said
+    assert 'queue = "/queue/{name}"' in said
+
+
+def test_the_name_is_shown_as_the_profile_makes_it() -> None:
+    names = WireNames(queue="x.{name}")
+    with scripted(selective) as port, pytest.raises(NameRefused, match=r"for 'x\.plain\."):
+        probe(Access(port=port, url=STOMP_URL, names=names))
