@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "campaign": ("reports.commands.campaign:main", "large randomized runs on Spark"),
     "ingest": ("reports.commands.ingest:main", "add reports and histories from anywhere to the store of campaigns"),
     "sql": ("reports.commands.sql:main", "ask everything that was ever run, in SQL"),
+    "compare": ("reports.commands.compare:main", "what changed from one campaign of a store to another"),
+    "trends": ("reports.commands.compare:trends_main", "how the campaigns of a store went over time, a line each"),
     "plots": ("reports.commands.plots:main", "one page of plots of a campaign"),
     "serve": ("conformance.commands.serve:main", "serve STOMP and OpenWire from the reference broker"),
     "password": (

@@ -6,7 +6,7 @@ suite, not in the broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from brokerproof.conformance.corpus import programs
@@ -34,10 +34,12 @@ class Kill:
         self.result = result
 
 
-def hunt(mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX) -> Kill | None:
+def hunt(
+    mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX, *, random_only: bool = False
+) -> Kill | None:
     """Run programs until ``mutant.requirement`` is violated; None when the mutant survives."""
-    budget = islice(_programs(first_seed, programs_max), programs_max)
-    for count, (name, program, seed) in enumerate(budget, start=1):
+    found = _programs(first_seed, programs_max, {} if random_only else programs())
+    for count, (name, program, seed) in enumerate(islice(found, programs_max), start=1):
         result = run_program(program, name, seed=seed, mutant=mutant.id, wanted=(mutant.requirement,))
         if any(verdict.verdict is VerdictKind.VIOLATED for verdict in result.verdicts):
             whole = run_program(program, name, seed=seed, mutant=mutant.id)
@@ -46,9 +48,10 @@ def hunt(mutant: Mutant, first_seed: int = 0, programs_max: int = PROGRAMS_MAX) 
     return None
 
 
-def _programs(first_seed: int, programs_max: int) -> Iterator[tuple[str, Program, int | None]]:
-    corpus = list(programs().items())[:programs_max]
-    for name, program in corpus:
+def _programs(
+    first_seed: int, programs_max: int, corpus: Mapping[str, Program]
+) -> Iterator[tuple[str, Program, int | None]]:
+    for name, program in corpus.items():
         yield name, program, None
-    for seed in range(first_seed, first_seed + programs_max - len(corpus)):
+    for seed in range(first_seed, first_seed + programs_max):
         yield f"seed-{seed}", program_for_seed(seed), seed

@@ -30,11 +30,12 @@ from typing import Any
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.aggregate import QUERIES, ask, open_tables
+from brokerproof.reports.campaign.cluster import Reach, SparkFailedError
 from brokerproof.reports.campaign.failures import shrunk_rows
 from brokerproof.reports.campaign.guide import make_guide
 from brokerproof.reports.campaign.outcome import Outcome
 from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of, guided_parts_for, missing, parts_for
-from brokerproof.reports.campaign.session import LONG, QUICK, SparkFailedError, spark_session
+from brokerproof.reports.campaign.session import LONG, QUICK, Profile, spark_session
 from brokerproof.reports.campaign.worker import SUMMARY, PartTask
 from brokerproof.reports.render.progress import Bar, waiting
 from brokerproof.reports.store.lease import Lease
@@ -56,7 +57,7 @@ class Order:
 
     def __init__(
         self,
-        master: str,
+        reach: Reach,
         command: str,
         *,
         seed: int = 0,
@@ -65,7 +66,7 @@ class Order:
         keep: str = SAMPLE,
         guided: bool = False,
     ) -> None:
-        self.master = master
+        self.reach = reach
         self.command = command
         self.seed = seed
         self.programs = programs
@@ -85,7 +86,7 @@ def run_campaign(
     remedy = "wait for its end, or start a campaign of your own without --resume"
     with (
         Lease(store.files, f"manifests/{campaign}/lease", f"campaign {campaign}", remedy),
-        _session(order.master, programs) as session,
+        waiting_session(order.reach, campaign, store, LONG if programs >= LONG_PROGRAMS else QUICK) as session,
     ):
         plan = resumed
         if plan is None:
@@ -94,16 +95,22 @@ def run_campaign(
             chosen = order.mutant, order.keep, order.guided
             plan = Plan(store.files.where, campaign, order.seed, programs, parts, *chosen)
             begin(store, plan, origin, catalogue, order.command)
-        _run_parts(session, store, plan, missing(plan, store.manifests(campaign)))
+        _run_parts(session, store, plan, missing(plan, store.manifests(campaign)), origin.code)
         return _conclude(session, store, plan, origin, order.command)
 
 
 @contextlib.contextmanager
-def _session(master: str, programs: int) -> Iterator[Any]:
-    with contextlib.ExitStack() as stack:
-        with waiting("starting Spark"):
-            session = stack.enter_context(spark_session(master, LONG if programs >= LONG_PROGRAMS else QUICK))
-        yield session
+def waiting_session(reach: Reach, campaign: str, store: Store, profile: Profile = QUICK) -> Iterator[Any]:
+    """Spark, and if it fails a word on what is kept of the campaign."""
+    try:
+        with contextlib.ExitStack() as stack:
+            with waiting("starting Spark"):
+                session = stack.enter_context(spark_session(reach, profile))
+            yield session
+    except SparkFailedError as error:
+        if store.manifest(campaign, START) is None:
+            raise
+        raise SparkFailedError(f"{error}; what was done is kept: --resume {campaign}") from error
 
 
 def new_campaign() -> str:
@@ -143,24 +150,32 @@ def campaign_row(plan: Plan, origin: Provenance, command: str, state: str) -> Ro
 
 def resumed_plan(store: Store, campaign: str, origin: Provenance) -> Plan:
     """The plan of a campaign that was begun; "": the last one that has no end. Raises ``UsageError``."""
-    begun_ones = [name for name in store.campaigns() if store.manifest(name, START) is not None]
-    open_ones = [name for name in begun_ones if store.manifest(name, END) is None]
+    begun = begun_campaign(store, campaign, origin)
+    campaign = begun["campaign"]
+    names = ("seed", "programs", "parts", "mutant", "keep")
+    guided = bool(begun.get("guided"))
+    return Plan(store.files.where, campaign, **{name: begun[name] for name in names}, guided=guided)
+
+
+def begun_campaign(store: Store, campaign: str, origin: Provenance, kind: str = "campaign") -> Row:
+    """The row of one that was begun; "": the last of its kind that has no end. Raises ``UsageError``."""
+    starts = {name: store.manifest(name, START) for name in store.campaigns()}
+    begun_ones = [
+        row for made in starts.values() if made for row in store.rows(made, "campaigns") if row["kind"] == kind
+    ]
+    open_ones = [row["campaign"] for row in begun_ones if store.manifest(row["campaign"], END) is None]
     if not campaign and not open_ones:
         raise UsageError(f"--resume: every campaign in {store.files.where} has come to its end")
     campaign = campaign or open_ones[-1]
-    start = store.manifest(campaign, START)
-    rows = store.rows(start, "campaigns") if start is not None else []
-    if not rows or rows[0]["kind"] != "campaign":
+    begun = next((row for row in begun_ones if row["campaign"] == campaign), None)
+    if begun is None:
         raise UsageError(f"--resume {campaign}: no such campaign in {store.files.where}; there are {open_ones[-5:]}")
-    begun = rows[0]
     if begun["code"] != origin.code:
         raise UsageError(
             f"--resume {campaign}: it was begun with other code ({begun['version']}, commit {begun['commit'] or '?'}); "
             "its digest would mean nothing; check that out, or start a new campaign"
         )
-    names = ("seed", "programs", "parts", "mutant", "keep")
-    guided = bool(begun.get("guided"))
-    return Plan(store.files.where, campaign, **{name: begun[name] for name in names}, guided=guided)
+    return begun
 
 
 def _conclude(session: Any, store: Store, plan: Plan, origin: Provenance, command: str) -> Outcome:
@@ -190,7 +205,7 @@ def _conclude(session: Any, store: Store, plan: Plan, origin: Provenance, comman
     return outcome
 
 
-def _run_parts(session: Any, store: Store, plan: Plan, todo: list[int]) -> None:
+def _run_parts(session: Any, store: Store, plan: Plan, todo: list[int], code: str) -> None:
     """Run parts, round by round."""
     if not todo:
         return
@@ -198,15 +213,16 @@ def _run_parts(session: Any, store: Store, plan: Plan, todo: list[int]) -> None:
         done = 0
         for round_, parts in groupby(todo, plan.round_of):
             make_guide(store, plan, round_)
-            done += _run_round(session, plan, list(parts), bar, done)
+            done += run_round(session, PartTask(plan, list(parts), code), bar, done)
 
 
-def _run_round(session: Any, plan: Plan, todo: list[int], bar: Bar, before: int) -> int:
+def run_round(session: Any, task: Any, bar: Bar, before: int) -> int:
     """Run parts in a thread of its own, so that this one can draw the bar and be interrupted; how many there were."""
     from pyspark import InheritableThread  # an extra, and slow to import
 
     context = session.sparkContext
-    frame = session.range(0, len(todo), 1, len(todo)).mapInArrow(PartTask(plan, todo), SUMMARY)
+    parts = len(task.todo)
+    frame = session.range(0, parts, 1, parts).mapInArrow(task, SUMMARY)
     failure: list[BaseException] = []
 
     def job() -> None:
@@ -225,9 +241,8 @@ def _run_round(session: Any, plan: Plan, todo: list[int], bar: Bar, before: int)
         thread.join()
         raise
     if failure:
-        text = f"the campaign's job failed: {_reason(failure[0])}"
-        raise SparkFailedError(f"{text}; what was done is kept: --resume {plan.campaign}")
-    return len(todo)
+        raise SparkFailedError(f"the campaign's job failed: {_reason(failure[0])}")
+    return parts
 
 
 def _watch(context: Any, thread: threading.Thread, reach: Callable[[int], None]) -> None:

@@ -60,6 +60,10 @@ class InFlight:
 
     def sentence(self) -> str:
         """For the terminal."""
+        if not self.reads:
+            return (
+                "in-flight consistency by SQL: no run of this campaign that it speaks of was kept with a read at rest"
+            )
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.counts.items()))
         agree = f"DISAGREES in {self.disagreed:,} runs" if self.disagreed else "agrees with the rule"
         beyond = f"; {self.beyond:,} runs use what the query leaves out" if self.beyond else ""

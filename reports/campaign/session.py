@@ -1,4 +1,4 @@
-"""The Spark session: quiet, on the loopback only, without leftovers.
+"""The Spark session: quiet, on the loopback only (unless it is a cluster's), without leftovers.
 
 Decides: every setting of Spark. Reasons are measured ones (a task in Python costs 6.5 ms with the Unix domain socket
 option and 26 ms without).
@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from brokerproof.reports.campaign.cluster import Reach, SparkFailedError, listened_to
 from brokerproof.reports.campaign.java import find_java, shim
 
 
@@ -75,14 +76,8 @@ class SparkMissingError(Exception):
     exit_code = 4
 
 
-class SparkFailedError(Exception):
-    """Spark did not start or did not do its work. The text shows the reason that Spark gave."""
-
-    exit_code = 4
-
-
 @contextlib.contextmanager
-def spark_session(master: str, profile: Profile = QUICK) -> Iterator[Any]:
+def spark_session(reach: Reach, profile: Profile = QUICK) -> Iterator[Any]:
     """A ``SparkSession`` for ``with``. Raises ``SparkMissingError``, ``JavaMissingError`` or ``SparkFailedError``."""
     for name in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(name) is None:
@@ -90,19 +85,21 @@ def spark_session(master: str, profile: Profile = QUICK) -> Iterator[Any]:
     java = find_java()
     with tempfile.TemporaryDirectory(prefix="brokerproof-spark-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with _environment(shim(java, folder)), _output_to(folder / LOG):
-            session = _start(master, folder, profile)
+        settings = _settings(folder, profile, reach)
+        with _environment(shim(java, folder), reach.python, settings["spark.driver.host"]), _output_to(folder / LOG):
+            session = _start(reach.master, folder, settings)
         try:
-            yield session
+            with listened_to(session, reach):
+                yield session
         finally:
             _stop(session)
 
 
-def _start(master: str, folder: Path, profile: Profile) -> Any:
+def _start(master: str, folder: Path, settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession  # an extra, and slow to import
 
     builder = SparkSession.builder.appName("brokerproof").master(master)
-    for key, value in _settings(folder, profile).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -112,7 +109,7 @@ def _start(master: str, folder: Path, profile: Profile) -> Any:
         raise SparkFailedError(f"Spark does not start on {master!r}: {reason}") from error
 
 
-def _settings(folder: Path, profile: Profile) -> dict[str, str]:
+def _settings(folder: Path, profile: Profile, reach: Reach) -> dict[str, str]:
     log4j = folder / "log4j2.properties"
     log4j.write_text(LOG4J, encoding="utf-8")
     short = len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES
@@ -132,23 +129,23 @@ def _settings(folder: Path, profile: Profile) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.local.dir": str(folder / "local"),
         "spark.python.unix.domain.socket.enabled": str(short).lower(),
-        "spark.python.unix.domain.socket.dir": str(folder),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         # Files are named one by one, and there are up to thousands: no job to look for them.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **profile.settings,
+        **reach.settings(),
     }
 
 
 @contextlib.contextmanager
-def _environment(home: Path) -> Iterator[None]:
+def _environment(home: Path, python: str, driver_host: str) -> Iterator[None]:
     wanted = {
         "JAVA_HOME": str(home),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": python,
+        "SPARK_LOCAL_IP": driver_host,
     }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from brokerproof.reports.campaign.cluster import SparkFailedError
 from brokerproof.reports.campaign.plan import Plan, part_name
 from brokerproof.reports.store.schema import column_name
 
@@ -32,20 +34,39 @@ Runner = Callable[[int, "str | None"], "RunResult"]
 
 
 class PartTask:
-    """What Spark ships: called with the batches of a partition, it runs the parts at these places in ``todo``."""
+    """What Spark ships: called with the batches of a partition, it runs the parts at these places in ``todo``.
+    ``code``: the digest that the executor's sources must have; "" for any.
+    """
 
-    def __init__(self, plan: Plan, todo: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, todo: Sequence[int], code: str = "") -> None:
+        self.todo = todo
         self._plan = plan
-        self._todo = todo
+        self._code = code
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run the parts. Types are Arrow record batches."""
         import pyarrow as pa  # an extra, and only in the executor
 
+        if self._code:
+            check_code(self._code)
         for batch in batches:
             for place in batch.column(0).to_pylist():
-                run_part(self._plan, self._todo[place])
-                yield pa.RecordBatch.from_pylist([{"part": self._todo[place]}])
+                run_part(self._plan, self.todo[place])
+                yield pa.RecordBatch.from_pylist([{"part": self.todo[place]}])
+
+
+def check_code(wanted: str) -> None:
+    """Raises ``SparkFailedError`` unless this executor has the driver's code."""
+    if wanted != _code_here():
+        raise SparkFailedError("an executor has other code than the driver; pack its environment again (--archives)")
+
+
+@lru_cache(maxsize=1)
+def _code_here() -> str:
+    """Of this process's sources; an executor runs many parts."""
+    from brokerproof.reports.store.provenance import CODE, sources_digest
+
+    return sources_digest(CODE)
 
 
 def run_part(plan: Plan, part: int, run: Runner | None = None) -> None:

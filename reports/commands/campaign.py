@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shlex
 import sys
 import time
@@ -20,10 +19,16 @@ from brokerproof.conformance.running.folder import make_folder
 from brokerproof.reports.campaign.driver import Order, resumed_plan, run_campaign
 from brokerproof.reports.campaign.guide import SeedRuns
 from brokerproof.reports.campaign.outcome import Outcome
+from brokerproof.reports.commands.spark_options import (
+    LAST,
+    add_spark_options,
+    check_spark_options,
+    plots_of,
+    reach_of,
+)
 from brokerproof.reports.render.formats import failure_of, write_reports
-from brokerproof.reports.render.plots import write_plots
 from brokerproof.reports.render.terminal import make_console, print_report
-from brokerproof.reports.store.files import Files, StoreMissing
+from brokerproof.reports.store.files import Files
 from brokerproof.reports.store.lease import Lease
 from brokerproof.reports.store.manifests import Store
 from brokerproof.reports.store.merge import present_report
@@ -32,15 +37,15 @@ from brokerproof.reports.store.rows import KEEP, SAMPLE
 from brokerproof.reports.store.schema import Report
 
 OUT = Path("brokerproof-out/campaign")
-STORE = "brokerproof-out/store"
-#: Four attempts per task: one dead Python worker must not cost the campaign.
-MASTER = "local[2,4]"
 PROGRAMS = 2000
-LAST = "the last one"
 
 
 def main(argv: Sequence[str]) -> int:
     """Parse, run, aggregate, report."""
+    if argv[:1] == ["mutants"]:
+        from brokerproof.reports.commands import campaign_mutants  # only where it is asked for
+
+        return campaign_mutants.main(argv[1:])
     options = _parse(argv)
     catalogue = default_catalogue()
     _check(options)
@@ -53,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         if options.resume is not None:
             begun = resumed_plan(store, "" if options.resume == LAST else options.resume, origin)
         order = Order(
-            options.master,
+            reach_of(options),
             shlex.join(["brokerproof", "campaign", *argv]),
             seed=options.seed or 0,
             programs=options.programs or PROGRAMS,
@@ -65,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
         elapsed_ms = round((time.monotonic() - started) * 1000)
         column = outcome.new_column(catalogue.judged(), SeedRuns(outcome.plan), elapsed_ms)
         report = write_reports(options.out, [column], catalogue)
-        drawn = _plots(store, outcome.plan.campaign, options.out / "plots.html")
+        drawn = plots_of(store, outcome.plan.campaign, options.out / "plots.html")
     if options.json:
         sys.stdout.write(json.dumps(_summary(outcome, report, options, elapsed_ms), ensure_ascii=False) + "\n")
     else:
@@ -79,8 +84,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof campaign", description="large randomized runs on Spark")
     parser.add_argument("--programs", type=int, metavar="N", help=f"how many seeds ({PROGRAMS})")
     parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
-    parser.add_argument("--master", default=MASTER, metavar="URL", help=f"Spark master ({MASTER})")
-    parser.add_argument("--store", default=STORE, metavar="DIR", help=f"folder or URI that keeps all runs ({STORE})")
     parser.add_argument(
         "--facts", choices=KEEP, help=f"whose histories and facts the store keeps ({SAMPLE}: failing ones, 1 in 16)"
     )
@@ -90,23 +93,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         default=None,
         help="draw programs from those that met something new in earlier rounds, as `run --guided` does",
     )
-    parser.add_argument(
-        "--resume", nargs="?", const=LAST, metavar="ID", help="go on with a campaign that was killed (the last one)"
-    )
+    add_spark_options(parser)
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"the report ({OUT})")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect in the reference broker; never the default")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the table")
     return parser.parse_args(argv)
-
-
-def _plots(store: Store, campaign: str, path: Path) -> str:
-    """Where the page is, or what it lacks."""
-    try:
-        write_plots(store, campaign, path)
-    except StoreMissing as error:
-        path.unlink(missing_ok=True)  # an earlier campaign's
-        return f"none; {error}"
-    return str(path)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -115,8 +105,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--programs is {options.programs}; give at least 1")
     if options.seed is not None and options.seed < 0:
         raise UsageError(f"--seed is {options.seed}; seeds are 0 or more")
-    if not re.fullmatch(r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://\S+:\d+", options.master):
-        raise UsageError(f"--master is {options.master!r}; give local[2], local[*], local[2,4] or spark://HOST:PORT")
+    check_spark_options(options)
     check_mutant(options.mutant)
     planned = [name for name in ("programs", "seed", "mutant", "facts", "guided") if getattr(options, name) is not None]
     if options.resume is not None and planned:

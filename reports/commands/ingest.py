@@ -28,9 +28,8 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.reports.commands.campaign import STORE
 from brokerproof.reports.store.evidence import FOLDER, HISTORY, read_evidence
-from brokerproof.reports.store.manifests import END, START, Store
+from brokerproof.reports.store.manifests import END, START, STORE, Store
 from brokerproof.reports.store.provenance import provenance
 from brokerproof.reports.store.rows import Row
 from brokerproof.reports.store.schema import FILE, Column, Report, column_name, read_report

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brokerproof.conformance.experiment.exits import OK, UsageError
-from brokerproof.reports.commands.campaign import STORE
 from brokerproof.reports.render.plots import write_plots
-from brokerproof.reports.store.manifests import Store
+from brokerproof.reports.store.manifests import STORE, Store
 
 OUT = Path("brokerproof-out/plots.html")
 

@@ -30,6 +30,7 @@ from brokerproof.conformance.running.interruption import interruptible
 from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
 from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.commands.suite_report import OUT, ReportWriter
+from brokerproof.reports.commands.suite_store import StoreWriter
 from brokerproof.reports.render.formats import failure_of
 from brokerproof.reports.render.markdown import write_job_summary
 from brokerproof.reports.render.progress import FirstVerdict, ProgressWriter
@@ -54,6 +55,9 @@ def main(argv: Sequence[str]) -> int:
     writers: list[Writer] = [report_writer, ProgressWriter()]
     if suite.quick_s is not None and not options.json and not options.quiet:
         writers.append(FirstVerdict())
+    if options.store is not None:
+        command = shlex.join(["brokerproof", "run", *argv])
+        writers.append(StoreWriter(options.store, catalogue, command, options.seed))
     digest = _written(suite, writers)
     report = report_writer.report
     assert report is not None
@@ -122,8 +126,8 @@ def _wider(suite: SuiteOptions) -> list[str]:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof run", description=__doc__)
-    same = "the same as --broker: `run stomp://127.0.0.1:61613`"
-    parser.add_argument("address", nargs="?", metavar="BROKER", help=same)
+    parser.add_argument("address", nargs="?", metavar="BROKER", help="as --broker: `run stomp://127.0.0.1:61613`")
+    parser.add_argument("--store", metavar="DIR", help="add all runs to this store, too (docs/store.md)")
     parser.add_argument(
         "--broker",
         metavar="BROKER",

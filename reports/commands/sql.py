@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.exits import OK, USAGE, UsageError, reader_may_leave
-from brokerproof.reports.commands.campaign import STORE
 from brokerproof.reports.store.duck import connect, questions
-from brokerproof.reports.store.manifests import Store
+from brokerproof.reports.store.manifests import STORE, Store
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,12 +15,15 @@ from collections.abc import Sequence
 import msgspec
 
 from brokerproof.conformance.experiment.verdict import RANK, VerdictKind
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.reports.store.schema import Cell, Report
 
 #: What is wrong or in doubt.
 WRONG = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.NOT_MET, VerdictKind.INCONCLUSIVE)
 #: What nobody tried, nearest to being tried first.
 UNTRIED = (VerdictKind.NOT_RUN, VerdictKind.NOT_EXERCISED, VerdictKind.NOT_APPLICABLE)
+#: Events in a sentence that is read in passing.
+EVENTS_SHOWN = 2
 _LEVELS = ("MUST", "SHOULD", "MAY")
 NO_REASON = {
     VerdictKind.NOT_EXERCISED: "no run created the situation",
@@ -40,9 +43,19 @@ class Cause(msgspec.Struct, frozen=True):
         return self.cells[0]
 
     def sentence(self) -> str:
-        """``6 delivered, 5 allowed``: what was observed in the run that is shown, else in all."""
-        example = self.first.example
-        return (example.verdict.text if example is not None else "") or self.first.verdict.text
+        """``6 delivered, 5 allowed``: what was observed in the run that is shown, else in all; in brief."""
+        example, verdict = self.first.example, self.first.verdict
+        if verdict.verdict is VerdictKind.INCONCLUSIVE and verdict.unknown:
+            reasons = "; or ".join(KINDS.get(mark, mark) for mark in verdict.unknown)
+            return f"{verdict.text.partition(' (')[0]}: {reasons}"
+        return brief((example.verdict.text if example is not None else "") or self.first.verdict.text)
+
+
+def brief(text: str) -> str:
+    """What was observed with the first events that prove it; a page of its own has the others."""
+    parts = text.split("; ")
+    more = len(parts) - EVENTS_SHOWN
+    return text if more < 1 else f"{'; '.join(parts[:EVENTS_SHOWN])}; … and {more} more"
 
 
 class Reason(msgspec.Struct, frozen=True):

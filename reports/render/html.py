@@ -23,7 +23,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import Requirement
-from brokerproof.reports.render.causes import UNTRIED, Cause, Reason, causes, untried
+from brokerproof.reports.render.causes import UNTRIED, Cause, Reason, brief, causes, untried
 from brokerproof.reports.render.clocks import draw
 from brokerproof.reports.render.page import Page, margin_text
 from brokerproof.reports.render.words import GRADES, LOOKS
@@ -161,6 +161,7 @@ def page_environment() -> jinja2.Environment:
     )
     environment.filters["figure"] = _figure
     environment.filters["day"] = _day
+    environment.filters["brief"] = brief
     environment.filters["worlds"] = _worlds
     return environment
 

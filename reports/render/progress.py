@@ -131,9 +131,13 @@ class ProgressWriter(Writer):
 
 
 def said(label: str, done: int, total: int, elapsed_s: float) -> str:
-    """How far a suite is. What is left is estimated only where the total is known (not 0)."""
+    """How far a suite is. What is left is estimated only where the total is known (not 0); beyond it are the runs in
+    which smaller programs of failures are looked for.
+    """
+    if total and done >= total:
+        return f"{label}: all {total} after {elapsed_s:.0f} s, and {done - total} to make what failed smaller"
     line = f"{label}: {done} of {total or 'an unknown number'} after {elapsed_s:.0f} s"
-    if not 0 < done <= total:
+    if not done or not total:
         return line
     return f"{line}, about {elapsed_s * (total - done) / done:.0f} s left at this pace"
 

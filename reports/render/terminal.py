@@ -22,7 +22,7 @@ from rich.text import Text
 
 from brokerproof.conformance.experiment.results import Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.reports.render.causes import untried
+from brokerproof.reports.render.causes import brief, untried
 from brokerproof.reports.render.words import LOOKS
 from brokerproof.reports.store.evidence import replay_line
 from brokerproof.reports.store.schema import Cell, Report
@@ -80,7 +80,7 @@ def print_report(
             _counts(console, report, broker)
     for cell in cells:
         if cell.verdict.verdict is VerdictKind.NOT_MET:
-            line = f"not met   {cell.requirement}  {cell.broker}  {cell.verdict.text}"
+            line = f"not met   {cell.requirement}  {cell.broker}  {brief(cell.verdict.text)}"
             _plain(console, line, style=LOOKS[VerdictKind.NOT_MET].style)
     for cell in violated:
         _plain(console, violated_line(report, cell, folder), style=LOOKS[VerdictKind.VIOLATED].style)

@@ -70,7 +70,12 @@ def figures() -> dict[str, str]:
 
 def asked(connection: duckdb.DuckDBPyConnection, text: str, campaign: str) -> list[dict[str, Any]]:
     """The rows that answer a query of one campaign."""
-    found = connection.execute(text, {"campaign": campaign} if "$campaign" in text else {})
+    return asked_of(connection, text, {"campaign": campaign})
+
+
+def asked_of(connection: duckdb.DuckDBPyConnection, text: str, values: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows that answer a query with values of the names that it uses."""
+    found = connection.execute(text, {name: value for name, value in values.items() if f"${name}" in text})
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 

@@ -23,6 +23,8 @@ from brokerproof.reports.store.tables import TABLES, VERSION
 
 FORMAT = "brokerproof/store/1"
 MARK = "store.json"
+#: Where it is unless another place is given.
+STORE = "brokerproof-out/store"
 START, END = "start", "end"
 
 

@@ -43,6 +43,8 @@ TABLES: dict[str, dict[str, str]] = {
         "processor_us": INT,
         "digest": STRING,
         "guided": BOOL,
+        "mutants": STRINGS,
+        "trials": INT,
     },
     "programs": {
         **_CAMPAIGN,
@@ -141,6 +143,17 @@ TABLES: dict[str, dict[str, str]] = {
         "program": STRING,
         "steps": INT,
         "json": STRING,
+    },
+    "trials": {
+        **_CAMPAIGN,
+        "broker": STRING,
+        "mutant": STRING,
+        "requirement": STRING,
+        "seed": INT,
+        "programs": INT,
+        "killed": BOOL,
+        "killers": STRINGS,
+        "processor_us": INT,
     },
     "events": {
         **_RUN,

@@ -40,7 +40,8 @@ def unknown(words: list[str]) -> str:
     if words[:2] == ["agent", "check"]:  # the rest is the agent's own command
         return ""
     flags = [word.partition("=")[0].rstrip(".,;:)") for word in words[1:] if word.startswith("--")]
-    wrong = [flag for flag in flags if flag not in {*TESTS[words[0]], "--help"}]
+    known = TESTS.get(" ".join(words[:2]), TESTS[words[0]])
+    wrong = [flag for flag in flags if flag not in {*known, "--help"}]
     return f"{words[0]} has no flag {', '.join(wrong)}" if wrong else ""
 
 

@@ -31,6 +31,20 @@ STORIES = "tests/fast/conformance/stories/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
 CAMPAIGN = "tests/live/test_campaign.py"
 ASKED = "tests/fast/reports/commands/test_sql.py"
+COMPARED = "tests/fast/reports/commands/test_compare.py"
+CLUSTER = "tests/live/test_campaign_cluster.py"
+REACHED = "tests/fast/reports/campaign/test_cluster.py"
+TRIALS = "tests/fast/reports/campaign/test_mutants.py"
+#: What all commands have that use Spark.
+SPARK = {
+    "--master": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+    "--conf": f"{CLUSTER}::test_executors_that_cannot_come_end_in_an_error",
+    "--driver-host": f"{REACHED}::test_executors_are_told_where_the_driver_is",
+    "--archives": f"{REACHED}::test_an_archive_is_where_executors_find_their_packages",
+    "--store": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
+    "--resume": f"{CAMPAIGN}::test_a_killed_campaign_goes_on_and_gives_the_same_digest",
+    "--json": f"{CAMPAIGN}::test_the_digest_is_that_of_one_process",
+}
 NIGHTLY = "tests/fast/reports/commands/test_nightly.py"
 
 TESTS: dict[str, dict[str, str]] = {
@@ -54,6 +68,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--quiet": f"{CLI}::test_a_run_says_as_much_as_it_is_asked_to",
         "--full": f"{QUICK}::test_a_url_is_tested_quickly_unless_all_is_asked_for",
         "--name": f"{QUICK}::test_a_name_is_the_column",
+        "--store": "tests/fast/reports/commands/test_suite_store.py::test_a_run_goes_to_the_store",
     },
     "list": {"--requirement": f"{CLI}::test_list_selects", "--json": f"{CLI}::test_json_output_is_json"},
     "replay": {
@@ -120,17 +135,29 @@ TESTS: dict[str, dict[str, str]] = {
         "--json": f"{LIVE}::test_parity_command",
     },
     "campaign": {
+        **SPARK,
         "--programs": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--seed": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
-        "--master": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
-        "--store": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--guided": f"{CAMPAIGN}::test_guided_programs_are_those_of_one_process",
         "--facts": f"{CAMPAIGN}::test_the_tables_hold_every_event",
-        "--resume": f"{CAMPAIGN}::test_a_killed_campaign_goes_on_and_gives_the_same_digest",
         "--out": f"{CAMPAIGN}::test_seeds_programs_and_table_matter",
         "--mutant": f"{CAMPAIGN}::test_the_planted_defect_is_found_and_named",
-        "--json": f"{CAMPAIGN}::test_the_digest_is_that_of_one_process",
     },
+    "campaign mutants": {
+        **SPARK,
+        **dict.fromkeys(
+            ("--programs", "--trials", "--seed"),
+            f"{TRIALS}::test_a_trial_ends_with_the_requirement_that_the_defect_names",
+        ),
+        "--resume": f"{TRIALS}::test_who_resumes_has_the_same_plan",
+        "--out": f"{CAMPAIGN}::test_trials_of_planted_defects_are_one_job",
+    },
+    "compare": {
+        "--broker": f"{COMPARED}::test_nothing_is_told_of_what_did_not_change",
+        "--store": f"{COMPARED}::test_what_changed_is_told_by_kind",
+        "--json": f"{COMPARED}::test_what_changed_is_told_by_kind",
+    },
+    "trends": dict.fromkeys(("--broker", "--store", "--json"), f"{COMPARED}::test_trends_have_a_line_per_campaign"),
     "ingest": {"--store": f"{ASKED}::test_reports_and_histories_become_campaigns"},
     "sql": {"--store": f"{ASKED}::test_every_question_is_answered"},
     "plots": {
@@ -205,12 +232,12 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("command", [*COMMANDS, "campaign mutants"])
 def test_every_flag_has_a_test(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert main([command, "--help"]) == OK
+    assert main([*command.split(), "--help"]) == OK
     assert sorted(TESTS[command]) == flags_in(capsys.readouterr().out)
     for flag, where in TESTS[command].items():
         path, name = where.split("::")

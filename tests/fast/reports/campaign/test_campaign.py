@@ -15,6 +15,7 @@ from brokerproof.conformance.experiment.exits import UsageError, guarded
 from brokerproof.conformance.experiment.results import RunResult, verdict_digest
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.campaign import java, session
+from brokerproof.reports.campaign.cluster import Reach
 from brokerproof.reports.campaign.driver import begin, resumed_plan
 from brokerproof.reports.campaign.failures import signature
 from brokerproof.reports.campaign.java import Java, JavaMissingError, find_java, shim
@@ -325,7 +326,7 @@ def test_the_shim_drops_what_the_runtime_must_not_see(tmp_path: Path, version: i
 def test_a_missing_package_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
     wanted = r"'pyspark' is missing; pip install 'brokerproof\[spark\]'"
-    with pytest.raises(SparkMissingError, match=wanted) as caught, spark_session("local[2]"):
+    with pytest.raises(SparkMissingError, match=wanted) as caught, spark_session(Reach("local[2]")):
         pytest.fail("unreachable")
     assert caught.value.exit_code == 4
 
@@ -333,9 +334,10 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPa
 def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/mine")
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-    with session._environment(Path("/other")):
+    with session._environment(Path("/other"), "/python", "10.0.0.7"):
         assert os.environ["JAVA_HOME"] == "/other"
-        assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+        assert os.environ["SPARK_LOCAL_IP"] == "10.0.0.7"
+        assert os.environ["PYSPARK_PYTHON"] == "/python"
     assert os.environ["JAVA_HOME"] == "/mine"
     assert "SPARK_LOCAL_IP" not in os.environ
 
@@ -345,9 +347,9 @@ def test_a_deep_temporary_folder_means_tcp(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 80)
     deep.mkdir()
     name = "spark.python.unix.domain.socket.enabled"
-    assert session._settings(deep, session.QUICK)[name] == "false"
+    assert session._settings(deep, session.QUICK, Reach("local[2]"))[name] == "false"
     with tempfile.TemporaryDirectory(dir="/tmp") as shallow:
-        assert session._settings(Path(shallow), session.LONG)[name] == "true"
+        assert session._settings(Path(shallow), session.LONG, Reach("local[2]"))[name] == "true"
 
 
 def inflight(verdict: str, theirs: str) -> InFlight:

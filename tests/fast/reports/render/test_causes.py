@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 from brokerproof.conformance.experiment.results import RunFinished, SuiteFinished, SuiteStarted
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.reports.commands.suite_report import ReportWriter
-from brokerproof.reports.render.causes import causes, untried
-from brokerproof.reports.store.schema import Report
+from brokerproof.reports.render.causes import Cause, brief, causes, untried
+from brokerproof.reports.store.schema import Cell, Report
 from tests.fast.reports.store import samples
 
 
@@ -41,3 +42,24 @@ def test_the_same_reason_is_said_once(tmp_path: Path) -> None:
         ("no delays here", ["DLY-003", "DLY-004"]),
         ("no run created the situation", ["EXP-001"]),
     ]
+
+
+def test_what_is_read_in_passing_names_the_first_events_only() -> None:
+    assert brief("3 of 2: a; b; c") == "3 of 2: a; b; … and 1 more"
+    assert brief("3 of 2: a; b") == "3 of 2: a; b"
+
+
+def test_what_could_not_be_decided_says_why_in_words() -> None:
+    text = "10 of 142 observations could not be decided (mqsc, new)"
+    verdict = Verdict("EXP-003", VerdictKind.INCONCLUSIVE, text=text, unknown=["mqsc", "new"])
+    told = Cause([Cell("b", verdict, [])]).sentence()
+    assert told == "10 of 142 observations could not be decided: an operator changed the queue manager; or new"
+
+
+def test_the_front_page_says_what_was_promised_and_what_was_seen(tmp_path: Path) -> None:
+    report_of(tmp_path, [samples.early()])
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    (promise,) = [one.sentence for one in samples.catalogue() if one.id == "DLY-003"]
+    first = page[page.index('<ul class="causes">') : page.index("</ul>")]
+    assert escape(promise, quote=False) in first
+    assert f"Seen: {escape(samples.early().text, quote=False)}" in first
