@@ -257,11 +257,6 @@ class LinkProxy(ABC):
         self._sever = _Sever(toward, after_bytes, least, traffic.of(toward)[1], traffic.at_ns)
 
     @property
-    def severing(self) -> bool:
-        """Whether a limit is in force."""
-        return self._sever is not None
-
-    @property
     def half_severed(self) -> bool:
         """Whether a connection has ended at one end of the line only, so that the other is sure to follow."""
         return len({end.at for end in self._severed_ends()}) == 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sys
 import urllib.error
@@ -213,10 +212,6 @@ class CommandLauncher(Launcher):
             if port is None:
                 raise located.wrong("start.ready", 'say when it serves: { log = "a pattern" } or { http = "a URL" }')
             self.process.await_ready(lambda: handshake(port), READY_TIMEOUT_MS)
-
-    def wipe(self) -> None:
-        """Forget what it stored."""
-        shutil.rmtree(self._place.folder, ignore_errors=True)
 
 
 def port_of(url: str) -> int | None:

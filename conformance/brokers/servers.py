@@ -5,11 +5,13 @@ Rules
   for the length of a step back. A run that stepped it back, or that failed, spoils it.
 * Several runs use it at once where the broker keeps no dead letters, or where these are collected for all
   (``worlds/live/collector.py``). A run that owns its broker shares with nobody.
-* Few processes are kept: the one that was used longest ago goes.
+* Few processes are kept: the one that was used longest ago goes. As many are started at once as there are processors:
+  a start computes, and more at once would all be late.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -58,6 +60,7 @@ class Servers:
         self._skewed = skewed
         self._shared = shared
         self._lock = threading.Lock()
+        self._starting = threading.Semaphore(os.cpu_count() or 1)
         self._servers: list[Server] = []
         self._started = 0
         self._folder: Path | None = None
@@ -91,7 +94,8 @@ class Servers:
         (folder / name).mkdir()
         clock = self._clock(folder / f"{name}.clock", offset_ms)
         launcher = start(supervisor, folder / name, name, clock)
-        launcher.start()
+        with self._starting:
+            launcher.start()
         server = Server(key, launcher, clock)
         server.users, server.alone = 1, alone
         with self._lock:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Event
-
 Span = tuple[int, int]
 NEVER: Final = 1 << 61
 NS_PER_MS: Final = 1_000_000
@@ -19,11 +17,6 @@ def before(one: Span, other: Span) -> bool | None:
     if one[1] < other[0]:
         return True
     return False if one[0] >= other[1] else None
-
-
-def precedes(one: Event, other: Event) -> bool:
-    """Whether ``one`` had ended when ``other`` began, for certain: by time, or by the order of one host."""
-    return one.t1 <= other.t0 or (one.host == other.host != "" and one.seq < other.seq and one.t1 <= other.t1)
 
 
 def ms(true_ns: int) -> str:

@@ -2,9 +2,9 @@
 
 Path (a) of DESIGN section 2: the reference broker, in virtual time. Two stages:
 
-1. *Delta debugging* of our own: drop chunks of steps, do in turn what is done at once, drop hosts' peculiarities, then
-   bisect every number towards its simplest value. It needs milliseconds, and it can take any length, which Hypothesis
-   cannot (feasibility-hypothesis-spark.md 1.6).
+1. *Delta debugging* of our own: drop chunks of steps, do in turn what is done at once, make one of alike neighbours,
+   drop hosts' peculiarities, then bisect every number towards its simplest value. It needs milliseconds, and it can
+   take any length, which Hypothesis cannot (feasibility-hypothesis-spark.md 1.6).
 2. *Hypothesis* polishes the short result (``polish.py``).
 
 A candidate counts only if it fails in the same way: the predicate decides, usually "the same requirement is violated".
@@ -48,6 +48,7 @@ class Shrinker:
             before = self.best.encode()
             self._drop_steps()
             self._divide_parallels()
+            self._join_alike()
             self._simplify_frame()
             self._simplify_steps()
             if self.best.encode() == before:
@@ -85,6 +86,18 @@ class Shrinker:
                 in_turn = [one for sequence in step.of for one in sequence]
                 if not self._try(self.best.with_steps([*steps[:index], *in_turn, *steps[index + 1 :]])):
                     self._thin_out(index)
+
+    def _join_alike(self) -> None:
+        """Two steps that follow each other and differ in nothing but their ``count`` become one of both counts."""
+        index = 1
+        while index < len(steps := self.best.steps):
+            first, second = (msgspec.structs.asdict(one) for one in steps[index - 1 : index + 1])
+            count = first.pop("count", 0) + second.pop("count", 0)
+            if count and type(steps[index]) is type(steps[index - 1]) and first == second:
+                joined = msgspec.structs.replace(steps[index], count=count)
+                if self._try(self.best.with_steps([*steps[: index - 1], joined, *steps[index + 1 :]])):
+                    continue
+            index += 1
 
     def _thin_out(self, index: int) -> None:
         """Leave out sequences, then single steps; then simplify the fields of the others."""

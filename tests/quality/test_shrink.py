@@ -69,6 +69,12 @@ def test_shrinking_a_long_program_is_quick_and_ends_minimal() -> None:
     assert shrinker.tried < 1500
 
 
+def test_alike_neighbours_become_one_step() -> None:
+    many = program_for_seed(0).with_steps([Send(ttl_ms=9), Send(), Send(count=2), Send(), Advance(ms=1)])
+    shrinker = Shrinker(many, lambda candidate: sum(step.count for step in candidate.steps if type(step) is Send) >= 4)
+    assert shrinker.run().steps == [Send(count=4)]
+
+
 def test_a_program_that_does_not_fail_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fail"):
         Shrinker(program_for_seed(1), lambda _: False).run()

@@ -363,10 +363,6 @@ class Link:
         self.stalled_up = toward in {"broker", "both"}
         self.stalled_down = toward in {"client", "both"}
 
-    def stalled_toward_broker(self) -> bool:
-        """Whether the broker gets nothing."""
-        return self.stalled_up
-
     def resume(self) -> None:
         """Let everything through, oldest first."""
         self.stalled_up = False
