@@ -65,8 +65,16 @@ def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
         one = Utterance(event, spoken, dialogue, late_ns, last=place == len(turns) - 1)
         was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
         refused = was_refused or (refused and spoken.turn > 0)
-        if not refused and not ("stamps" in dialogue.needs and facts.declared.timestamping is not None):
+        if not refused and _is_plain(facts.declared, dialogue):
             yield one
+
+
+def _is_plain(declared: BrokerSpec, dialogue: Dialogue) -> bool:
+    """Whether the broker does with a message what it does unless it is told otherwise."""
+    delays = declared.delay_support and not declared.delay_max_ms and declared.generation.get("delay") != "ibm-mq"
+    return ("stamps" not in dialogue.needs or declared.timestamping is None) and (
+        "delay" not in dialogue.needs or delays
+    )
 
 
 def _has_room(declared: BrokerSpec, dialogue: Dialogue) -> bool:

@@ -9,7 +9,7 @@
 * ``hears``: what must come, in any order, and nothing else. Each is a name, or several with ``|``; then lines that it
   must have (of one that ends in ``*`` the beginning), or with ``!`` none that begins so; after an empty line the body.
 * Who refuses a turn that is an ``offer`` does not offer what the rest is about. ``needs``: "room" for a message,
-  "stamps" that nobody changes.
+  "stamps" that nobody changes, a "delay" that is offered as JMS has it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     turns: tuple[Turn, ...]
     versions: tuple[str, ...] = VERSIONS
-    needs: tuple[Literal["room", "stamps"], ...] = ()
+    needs: tuple[Literal["room", "stamps", "delay"], ...] = ()
     greets: bool = False
     classic: bool = False
 
