@@ -87,7 +87,7 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def runs_in(self, world: str) -> tuple[int, int] | None:
         """(the runs of one world that gave its verdict, all of them); None: there was none."""
         found = next((one.verdicts for one in self.worlds if one.world == world), None)
-        return found and (found.get(self.kind_in(world), 0), sum(found.values()))
+        return None if found is None else (found.get(self.kind_in(world), 0), sum(found.values()))
 
     @property
     def decisive(self) -> int:
