@@ -107,7 +107,10 @@ def program_lines(program: Program) -> list[str]:
         monitor = (
             f", monitor read {link.monitor.read_ms} ms after {link.monitor.initial_delay_ms} ms" if link.monitor else ""
         )
-        lines.append(f"link    {link.client} latency {link.latency_us} us{monitor}")
+        rate = f", {link.bytes_per_second} bytes/s" if link.bytes_per_second else ""
+        jitter = f", jitter {link.jitter_us} us" if link.jitter_us else ""
+        slices = f", slices of {link.slice_bytes} bytes" if link.slice_bytes else ""
+        lines.append(f"link    {link.client} latency {link.latency_us} us{rate}{jitter}{slices}{monitor}")
     lines.append(f"dests   {', '.join([dest.name for dest in program.destinations])}")
     for number, step in enumerate(program.steps[:STEPS_SHOWN], start=1):
         lines.append(f"{number:4d}    {step_line(step, 'of')}")

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
+from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.results import REFERENCE
 
 #: Programs of the main job: what two cores do in well under a minute.
 PROGRAMS = 1500
+UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def seconds_of(text: str) -> float:
+    """``2h``, ``90m``, ``1h30m``, ``120s`` in seconds. Raises ``UsageError``."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|min|m|s)", text)
+    total = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or not total:
+        raise UsageError(f"--budget {text!r} is no time; give hours, minutes or seconds, for example 2h, 90m or 1h30m")
+    return total
+
+
+def budget_s(text: str) -> float:
+    """The same, and seconds without a unit."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else seconds_of(text)
 
 
 class SuiteOptions:

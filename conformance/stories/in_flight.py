@@ -33,7 +33,7 @@ def quits(
     come: list[AnyStep] = [
         Subscribe(host=1 + n, prefetch=prefetch, dispatch=dispatch, ack="individual") for n in range(consumers)
     ]
-    work: list[AnyStep] = [Send(count=BATCH * consumers, size=SIZE), Settle()]
+    work: list[AnyStep] = [Send(count=BATCH * consumers, size=SIZE)]
     for n in range(consumers):
         window = min(BATCH, prefetch)  # what it does not confirm in between it cannot get
         for _ in range(BATCH // window):

@@ -11,6 +11,7 @@ from pathlib import Path
 from brokerproof.conformance.brokers import check_broker, releases_of, shipped
 from brokerproof.conformance.commands.globs import Globs
 from brokerproof.conformance.experiment.exits import OK, SUITE, USAGE, VIOLATED
+from brokerproof.conformance.running.options import budget_s
 
 #: Runs the arguments of ``brokerproof``; its exit code and what it wrote to stderr.
 Runner = Callable[[Sequence[str]], tuple[int, str]]
@@ -78,6 +79,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="as for `run --broker`; default: every shipped profile and each of its releases",
     )
     parser.add_argument("--requirement", action=Globs, metavar="GLOB", help="as for `run`")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="random programs on each broker for so long")
+    parser.add_argument("--budget", type=budget_s, metavar="TIME", help="random programs on each broker for so long")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"the report's folder (default {OUT})")
     return parser.parse_args(argv)

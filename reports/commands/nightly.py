@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.about import about
 from brokerproof.conformance.running.folder import make_folder
-from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.running.options import SuiteOptions, seconds_of
 from brokerproof.conformance.running.silence import Voices
 from brokerproof.reports.commands.night import BrokerNight
 from brokerproof.reports.commands.night_bench import Tonight, broker_key
@@ -48,7 +47,6 @@ STATE = Path("brokerproof-nights")
 WORK = 0.95
 #: A night that was cut short goes on so many seconds after its start; after that another one begins.
 GOES_ON_S = 12 * 3600
-UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class Gathering:
@@ -193,15 +191,6 @@ def _alone(folder: Path) -> Iterator[None]:
 def _say(line: str) -> None:
     sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S}Z {line}\n")
     sys.stderr.flush()
-
-
-def seconds_of(text: str) -> float:
-    """``2h``, ``90m``, ``1h30m``, ``120s`` in seconds. Raises ``UsageError``."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)(h|min|m|s)", text)
-    total = sum(float(number) * UNITS[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != text or not total:
-        raise UsageError(f"--budget {text!r} is no time; give hours, minutes or seconds, for example 2h, 90m or 1h30m")
-    return total
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -27,7 +27,7 @@ from brokerproof.conformance.generate.chaos import PROFILES, check_chaos
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import Catalogue, default_catalogue
 from brokerproof.conformance.running.interruption import interruptible
-from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions
+from brokerproof.conformance.running.options import PROGRAMS, SuiteOptions, budget_s
 from brokerproof.conformance.running.suite import run_suite
 from brokerproof.reports.commands.suite_report import OUT, ReportWriter
 from brokerproof.reports.commands.suite_store import StoreWriter
@@ -162,7 +162,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help=f"only random programs, with faults drawn into them, as wild as {', '.join(PROFILES)}",
     )
     so_long = "random programs for so long: in virtual time from the start on, live after the corpus"
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help=so_long)
+    parser.add_argument("--budget", type=budget_s, metavar="TIME", help=so_long)
     parser.add_argument(
         "--requirement",
         action=Globs,

@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.history import (
     Fault,
     History,
     Phase,
+    Probe,
 )
 
 Points = list[tuple[int, float]]
@@ -31,7 +32,7 @@ UNITS: Final = {
     "memory": "percent of the memory limit",
     "in-flight": "messages in flight",
     "clocks": "wall clock minus true time, seconds",
-    "links": "1: the link works, 0.5: nothing gets through, 0: closed",
+    "links": "1: the link works, 0.5: nothing gets through, 0: closed; of raw peers the share that is connected",
 }
 
 
@@ -69,6 +70,10 @@ def _from_the_median(found: dict[str, Points]) -> None:
 def _link(event: Event, found: dict[str, Points]) -> None:
     if isinstance(event, Connect):
         found.setdefault(event.host, []).append((event.t1, 1.0))
+    elif isinstance(event, Probe):
+        ended_ns = event.heard.ended_ns if event.said.times == 1 and event.heard.ended_ns else event.t1
+        left = 1 - event.heard.closed / event.said.times
+        found.setdefault(event.host, []).extend([(event.t0, 1.0), (min(ended_ns, event.t1), left)])
     elif isinstance(event, Closed):
         name = event.link or event.host
         if name in found and found[name][-1][1] != 0:

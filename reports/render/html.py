@@ -65,7 +65,8 @@ PageBuilder = Callable[[Cell], Page]
 
 def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[[], None] = lambda: None) -> Path:
     """Write all pages below ``folder``; ``tick`` is called once per evidence page. Returns the path of the index."""
-    card_px = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * len(report.columns))
+    columns = sum(len(report.sides(column.broker)) for column in report.columns)
+    card_px = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * columns)
     index = folder / "index.html"
     _write(index, _index(report, card_px))
     written = {_page_path(folder, report, cell) for cell in report.cells}
@@ -130,6 +131,7 @@ def _index(report: Report, card_px: int) -> str:
             troubles=_troubles(report),
             catalogue={requirement.id: requirement for requirement in report.requirements},
             groups=ordered,
+            sides={column.broker: report.sides(column.broker) for column in report.columns},
             planned=planned,
             present=present,
             page_name=page_name,

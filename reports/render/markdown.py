@@ -77,8 +77,12 @@ def _violations(report: Report) -> list[str]:
 
 
 def _counts(report: Report, column: Column) -> str:
-    totals = report.totals(column.broker)
-    return ", ".join(f"{LOOKS[kind].symbol} {totals[kind]} {kind.value}" for kind in LOOKS if totals[kind])
+    told = []
+    for world in report.sides(column.broker):
+        totals = report.totals(column.broker, world=world)
+        counts = ", ".join(f"{LOOKS[kind].symbol} {totals[kind]} {kind.value}" for kind in LOOKS if totals[kind])
+        told.append(f"{world}: {counts}" if world else counts)
+    return "; ".join(told)
 
 
 def _cell(report: Report, cell: Cell | None) -> str:

@@ -124,10 +124,11 @@ def _areas(report: Report, brokers: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("area", no_wrap=True)
     table.add_column("", overflow="ellipsis", no_wrap=True, max_width=40)
-    for broker in brokers:
-        table.add_column(broker)
+    columns = _columns(report, brokers)
+    for broker, world in columns:
+        table.add_column(_named(broker, world))
     for area, title in report.areas.items():
-        counts = [report.totals(broker, area) for broker in brokers]
+        counts = [report.totals(broker, area, world) for broker, world in columns]
         if any(count for totals in counts for count in totals.values()):
             table.add_row(area, title, *(_looks(totals, words=False) for totals in counts))
     return table
@@ -152,33 +153,46 @@ def _table(report: Report, brokers: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
     table.add_column("", no_wrap=True, min_width=7)
     table.add_column("requirement", no_wrap=True, overflow="ellipsis", ratio=1)
-    for broker in brokers:
-        table.add_column(broker, no_wrap=True, overflow="ellipsis", min_width=24)
+    columns = _columns(report, brokers)
+    for broker, world in columns:
+        table.add_column(_named(broker, world), no_wrap=True, overflow="ellipsis", min_width=24)
     grid = report.grid()
     area = ""
     for requirement in report.requirements:
-        cells = [grid.get((requirement.id, broker)) for broker in brokers]
-        if not any(cells):
+        cells = [(grid.get((requirement.id, broker)), world) for broker, world in columns]
+        if not any(cell for cell, _ in cells):
             continue
         if area and requirement.area != area:
             table.add_section()
         area = requirement.area
-        table.add_row(requirement.id, Text(requirement.sentence), *(_cell(cell) for cell in cells))
+        table.add_row(requirement.id, Text(requirement.sentence), *(_cell(cell, world) for cell, world in cells))
     return table
 
 
-def _cell(cell: Cell | None) -> Text:
+def _columns(report: Report, brokers: list[str]) -> list[tuple[str, str]]:
+    """(broker, world); the world is "" of a broker that ran in one only."""
+    return [(broker, world) for broker in brokers for world in report.sides(broker)]
+
+
+def _named(broker: str, world: str) -> str:
+    return f"{broker}, {world}" if world else broker
+
+
+def _cell(cell: Cell | None, world: str) -> Text:
     if cell is None:
         return Text("· no record", style="dim")
-    look = LOOKS[cell.verdict.verdict]
-    text = Text(f"{look.symbol} {cell.verdict.verdict.value}", style=look.style)
-    if cell.verdict.verdict is VerdictKind.SATISFIED and cell.verdict.grade != "ok":
+    kind = cell.kind_in(world) if world else cell.verdict.verdict
+    look = LOOKS[kind]
+    text = Text(f"{look.symbol} {kind.value}", style=look.style)
+    if kind is VerdictKind.SATISFIED and cell.verdict.grade != "ok":
         text.append(f" ({cell.verdict.grade})")
     return text
 
 
 def _counts(console: Console, report: Report, broker: str) -> None:
-    console.print(Text(f"{broker}: ").append_text(_looks(report.totals(broker))), soft_wrap=True)
+    for world in report.sides(broker):
+        totals = _looks(report.totals(broker, world=world))
+        console.print(Text(f"{_named(broker, world)}: ").append_text(totals), soft_wrap=True)
 
 
 def _looks(totals: dict[VerdictKind, int], *, words: bool = True) -> Text:

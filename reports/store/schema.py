@@ -29,6 +29,8 @@ from brokerproof.conformance.requirements.catalogue import Requirement
 FORMAT = "brokerproof/report/2"
 _FORMAT_1 = "brokerproof/report/1"
 FILE = "report.json"
+#: What a world says in which a cell's own verdict did not come about.
+_BESIDE = (VerdictKind.SATISFIED, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED, VerdictKind.NOT_APPLICABLE)
 
 
 class ReportError(ValueError):
@@ -73,6 +75,19 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def runs(self) -> int:
         """All runs that spoke of it."""
         return sum(sum(world.verdicts.values()) for world in self.worlds)
+
+    def kind_in(self, world: str) -> VerdictKind:
+        """What the runs of one world say; what no run could say is the same in each (not applicable, planned)."""
+        own = self.verdict.verdict
+        seen = {kind for one in self.worlds if one.world == world for kind, count in one.verdicts.items() if count}
+        if not self.worlds or own in seen or VerdictKind.VIOLATED in seen:
+            return own
+        return next((kind for kind in _BESIDE if kind in seen), VerdictKind.NOT_RUN)
+
+    def runs_in(self, world: str) -> tuple[int, int] | None:
+        """(the runs of one world that gave its verdict, all of them); None: there was none."""
+        found = next((one.verdicts for one in self.worlds if one.world == world), None)
+        return None if found is None else (found.get(self.kind_in(world), 0), sum(found.values()))
 
     @property
     def decisive(self) -> int:
@@ -158,13 +173,27 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Evidence by id."""
         return {evidence.id: evidence for evidence in self.evidence}
 
-    def totals(self, broker: str, area: str = "") -> dict[VerdictKind, int]:
-        """How many cells of a column, or of an area in it, have each verdict."""
+    def worlds(self, broker: str) -> list[str]:
+        """The worlds in which a column's broker ran, the simulated one first."""
+        found = {one.world for cell in self.cells if cell.broker == broker for one in cell.worlds}
+        return sorted(found, key=lambda world: (world != "simulated", world))
+
+    def runs(self, broker: str, world: str) -> int:
+        """The runs of a column in one world."""
+        return max((cell.runs_in(world) or (0, 0))[1] for cell in self.cells if cell.broker == broker)
+
+    def totals(self, broker: str, area: str = "", world: str = "") -> dict[VerdictKind, int]:
+        """How many cells of a column, or of an area in it, have each verdict, in all worlds together or in one."""
         totals = dict.fromkeys(VerdictKind, 0)
         for cell in self.cells:
             if cell.broker == broker and cell.requirement.startswith(area):
-                totals[cell.verdict.verdict] += 1
+                totals[cell.kind_in(world) if world else cell.verdict.verdict] += 1
         return totals
+
+    def sides(self, broker: str) -> list[str]:
+        """The worlds that have a column each: "" where there is one only."""
+        worlds = self.worlds(broker)
+        return worlds if len(worlds) > 1 else [""]
 
 
 def column_name(broker: str, mutant: str | None) -> str:

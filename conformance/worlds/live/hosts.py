@@ -96,6 +96,7 @@ class Hosts:
         #: Where dead letters come from if others use the broker, too.
         self.mailbox: Mailbox | None = None
         self.last_arrival_ns = self.start_ns
+        self.arrivals = 0
         #: When anybody was last asked for something, was answered, or told of something.
         self.stirred_ns = self.start_ns
         #: Brokers whose process has ended, and nobody had asked it to.
@@ -331,6 +332,7 @@ class Hosts:
         if message is None:
             return
         self.last_arrival_ns = time.monotonic_ns()
+        self.arrivals += 1
         if event.reply_to:
             self.state.hear_of(message, event.reply_to)
         inbox = self.inboxes.get(event.consumer)

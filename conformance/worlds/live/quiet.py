@@ -2,6 +2,8 @@
 
 Rules
 * Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
+* Figures by which something is on its way, in flight to nobody, or dispatched more often than anything arrived, may be
+  those of a broker that miscounts, or of a machine that is late: they stand still for ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
 * Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 QUIET_MS = 40
 #: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
 SILENT_MS = 200
+#: Figures that may change although they stand still.
+DOUBTFUL_MS = 600
 _POLL_MS = 10
 
 
@@ -50,7 +54,8 @@ class Quiet:
             now_ns = time.monotonic_ns()
             if now != seen:
                 seen, since_ns = now, now_ns
-            if now_ns - max(since_ns, self._hosts.last_arrival_ns) >= quiet_ns:
+            wanted_ns = max(quiet_ns, DOUBTFUL_MS * NS_PER_MS) if self._is_on_its_way(now[0]) else quiet_ns
+            if now_ns - max(since_ns, self._hosts.last_arrival_ns) >= wanted_ns:
                 at_rest = [bridge.is_at_rest() for bridge in bridges]
                 for bridge in bridges if all(at_rest) else ():
                     bridge.tell_doubts()
@@ -59,6 +64,12 @@ class Quiet:
                     return all(at_rest)
             if now_ns > deadline_ns:
                 return False
+
+    def _is_on_its_way(self, figures: list[dict[str, int] | None] | None) -> bool:
+        """Whether the figures say that there is more to come."""
+        flying = [one for one in figures or () if one is not None and one.get("in_flight", 0) > 0]
+        dispatched = sum(one.get("dispatched", 0) for one in flying)
+        return any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
 
     def _figures(self) -> list[dict[str, int] | None] | None:
         """What the brokers count for every queue; None if they cannot be asked."""

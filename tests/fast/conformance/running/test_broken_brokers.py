@@ -10,14 +10,17 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.experiment.history import Crash, Operate
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running import watchdog
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.failure import failure_text
+from brokerproof.conformance.running.failure import failure_text, program_lines
 from brokerproof.conformance.running.shrinking import shrink_violation
+from brokerproof.conformance.stories.story import plot
 from brokerproof.conformance.worlds.simulated import agenda
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect
@@ -174,3 +177,9 @@ def test_a_broker_that_cannot_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run_program(programs()[plain()], plain())
     assert [event.evidence.splitlines()[-1] for event in crashes(result)] == ["ValueError: no such setting"]
     assert "GEN-092" not in violated(result)
+
+
+def test_a_failure_shows_how_fast_its_links_are() -> None:
+    link = LinkSpec("p0", bytes_per_second=20_000, jitter_us=500, slice_bytes=16)
+    lines = program_lines(plot(Advance(ms=1), links={"p0": link}))
+    assert "link    p0 latency 500 us, 20000 bytes/s, jitter 500 us, slices of 16 bytes" in lines

@@ -16,6 +16,7 @@ from brokerproof.conformance.running.telling import breaking, hastened, play, si
 from brokerproof.conformance.stories import stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.reports.commands.story import unsaid
+from brokerproof.reports.render.curves import curves
 
 NAMES = sorted(stories())
 #: What the commands of operators must say of the worst instant, story by story: answers that are a yes.
@@ -53,6 +54,8 @@ DIAGNOSES: dict[str, set[str]] = {
 def test_both_halves_behave_as_documented(name: str) -> None:
     for half in play(stories()[name], simulated()):
         assert half.holds, [check for check in half.checks if not check.holds]
+        assert half.result.history is not None
+        assert curves(half.result.history, stories()[name].curve), "nothing is drawn"
 
 
 @pytest.mark.parametrize("name", NAMES)

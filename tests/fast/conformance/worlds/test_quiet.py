@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.worlds.live.quiet import QUIET_MS, SILENT_MS, Quiet
+from brokerproof.conformance.worlds.live.quiet import DOUBTFUL_MS, QUIET_MS, SILENT_MS, Quiet
 
 NS_PER_MS = 1_000_000
 
@@ -37,6 +37,7 @@ class Hosts:
         self.stirred_ns = self.last_arrival_ns = self.clock.now_ns - silent_ms * NS_PER_MS
         self.names = SimpleNamespace(physical=str)
         self.paths: dict[str, Any] = {}
+        self.arrivals = 6  # at two destinations
         self.mailbox: object = None
         self.asked: list[str | None] = []
         self.endpoints = {"b": SimpleNamespace(counters=lambda dest: self.asked.append(dest) or figures)}
@@ -82,3 +83,14 @@ def test_what_all_runs_share_is_not_read() -> None:
     resting(hosts)
     assert set(hosts.asked) == {"q0"}
     assert Quiet(hosts, None, {}).counters(None, "b") is None  # type: ignore[arg-type]  # no part of it is used
+
+
+def test_what_seems_to_be_on_its_way_is_waited_for_longer() -> None:
+    """On a busy machine ten messages in flight of which one had arrived, and 99 to a consumer that was gone, were at
+    rest, and the broker had miscounted.
+    """
+    arrived = {"in_flight": 3, "dispatched": 3, "consumers": 1}
+    assert resting(Hosts(arrived, silent_ms=0)) == QUIET_MS
+    assert resting(Hosts(arrived | {"dispatched": 4}, silent_ms=0)) == DOUBTFUL_MS
+    assert resting(Hosts(arrived | {"consumers": 0}, silent_ms=0)) == DOUBTFUL_MS
+    assert resting(Hosts({"in_flight": 0, "dispatched": 9, "consumers": 0}, silent_ms=0)) == QUIET_MS

@@ -22,6 +22,7 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.generate.chaos import PROFILES
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.live import violated
+from brokerproof.conformance.running.options import budget_s, seconds_of
 from brokerproof.conformance.stories import stories
 from brokerproof.reports.commands import night, night_bench, nightly
 from brokerproof.reports.store.journal import Journal
@@ -280,7 +281,8 @@ def test_bad_usage_names_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("text", "seconds"), [("2h", 7200), ("90m", 5400), ("1h30m", 5400), ("1.5h", 5400), ("45s", 45)]
 )
 def test_budgets_are_times(text: str, seconds: float) -> None:
-    assert nightly.seconds_of(text) == seconds
+    assert seconds_of(text) == budget_s(text) == seconds
+    assert budget_s("45") == 45
 
 
 def test_a_lost_state_repeats_no_seed() -> None:

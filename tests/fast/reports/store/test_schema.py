@@ -10,8 +10,18 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.results import RunFinished, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.reports.commands.suite_report import ReportWriter
-from brokerproof.reports.store.schema import Report, ReportError, json_schema, parse_report, read_report
+from brokerproof.reports.store.schema import (
+    FORMAT,
+    Cell,
+    Report,
+    ReportError,
+    WorldCount,
+    json_schema,
+    parse_report,
+    read_report,
+)
 from tests.fast.reports.store import samples
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "report.schema.json"
@@ -101,3 +111,23 @@ def test_garbage_is_refused(data: bytes) -> None:
 def test_missing_report_names_the_folder_and_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"nowhere: no report to read .*run --out"):
         read_report(tmp_path / "nowhere")
+
+
+def test_each_world_says_for_itself_what_its_runs_showed() -> None:
+    """What only the simulation kept is not kept live."""
+    counts = [
+        WorldCount("simulated", {VerdictKind.SATISFIED: 3, VerdictKind.NOT_EXERCISED: 1}),
+        WorldCount("live", {VerdictKind.NOT_EXERCISED: 2}),
+    ]
+    kept = Cell("b", Verdict("A-1", VerdictKind.SATISFIED), counts)
+    assert (kept.kind_in("simulated"), kept.kind_in("live")) == (VerdictKind.SATISFIED, VerdictKind.NOT_EXERCISED)
+    assert (kept.runs_in("simulated"), kept.runs_in("live"), kept.runs_in("moon")) == ((3, 4), (2, 2), None)
+    failed = [counts[0], WorldCount("live", {VerdictKind.VIOLATED: 1, VerdictKind.SATISFIED: 9})]
+    broken = Cell("b", Verdict("A-2", VerdictKind.NOT_MET), failed)  # a SHOULD
+    assert (broken.kind_in("simulated"), broken.kind_in("live")) == (VerdictKind.SATISFIED, VerdictKind.NOT_MET)
+    unfit = Cell("b", Verdict("B-1", VerdictKind.NOT_APPLICABLE))
+    report = Report(FORMAT, "brokerproof", {"A": "a", "B": "b"}, [], [], [kept, broken, unfit], [])
+    assert report.sides("b") == ["simulated", "live"]
+    assert report.totals("b", "A", "live")[VerdictKind.NOT_EXERCISED] == 1
+    assert report.totals("b", "B", "live")[VerdictKind.NOT_APPLICABLE] == 1
+    assert report.runs("b", "live") == 10
