@@ -13,7 +13,7 @@ from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import DISCARD, MODEL, cancels, states
 from brokerproof.conformance.facts.mqsc import Objects, State, Value
-from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG
+from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.tables import Tables
 
@@ -55,8 +55,13 @@ def fate_of(tables: Tables, copy: Copy) -> Fate | None:
     objects = None if found is None else found[0].objects
     if found is None or objects is None or not objects.running or any(kind == "QALIAS" for kind, _ in objects.objects):
         return None
-    if dest.topic and (copy.subscription is None or copy.subscription.durable or len(send.copies) != 1):
+    subscription = copy.subscription
+    if dest.topic and (subscription is None or subscription.doubtful or subscription.durable or len(send.copies) != 1):
         return None
+    if subscription is not None and due is not None and all(one.gone_ns < due.span[0] for one in subscription.sessions):
+        told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
+        put = takes_letters(tables, send.event.size)
+        return Fate(GONE, UNKNOWN, found[1], told=told) if put or not told else None
     fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
     return None if fault is None else _fate(objects, copy, fault, found[1])
 
@@ -91,8 +96,9 @@ def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate
     told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
     if _number(event.headers.get(DISCARD)) & THROWN:
         if told and full:  # it depends on the reply queue, if there is one
-            back = event.persistent and "reply-to" not in event.headers
-            return Fate(STAYS, fault, until) if back else None if event.persistent else Fate(GONE, fault, until)
+            if "reply-to" in event.headers:
+                return None
+            return Fate(STAYS if event.persistent else GONE, fault, until)
         return Fate(GONE, fault, until, told=told)
     if not full:
         return Fate(LETTER, fault, until, told=told)

@@ -60,8 +60,11 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
     """
     headers, send = letter.event.headers or {}, letter.send
     reason = _number(headers[REASON])
+    origin = letter.event.original_dest
     if reason not in OF_A_QUEUE:
         yield broken("another-reason", letter, why=f"{REASON} {headers[REASON]!r} is no reason of a queue")
+    elif facts.simulated and send.dest.kind in {"queue", "topic"} and origin not in facts.names.parts(send.event.dest):
+        yield broken("another-target", letter, why=f"its original destination is {origin!r}")
     elif not send.dest.topic and send.dest.kind == "queue" and facts.simulated:
         known: list[Objects | None] = [state.objects for state in states(facts)]
         if headers.get(TARGET) != send.dest.name:
