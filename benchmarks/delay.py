@@ -159,7 +159,7 @@ def program(row: Row, broker: BrokerSpec | None = None) -> Program:
         broker=spec,
         hosts=[HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")],
         links=[],
-        destinations=[Destination("q0", "queue"), Destination("t0", "topic")],
+        destinations=[Destination("q0", "queue"), *([Destination("t0", "topic")] if NEWS in row.steps else [])],
         steps=[*row.steps, *[Take(deadline_ms=WAIT_MS)] * 2],
     )
 
