@@ -29,7 +29,7 @@ LETTERS: Final = "ActiveMQ.DLQ"
 PUT, LETTER, GONE, STAYS = "put", "letter", "gone", "stays"
 
 
-class Fate:
+class Ending:
     """``ends``: what becomes of it; ``reason``: why it cannot be put, 0: it can; ``told``: a report of that is put
     somewhere; ``until``: the next change of an object, None: there is none.
     """
@@ -43,7 +43,7 @@ class Fate:
         self.told = told
 
 
-def fate_of(tables: Tables, copy: Copy) -> Fate | None:
+def ending_of(tables: Tables, copy: Copy) -> Ending | None:
     """What becomes of a copy; None: that is open."""
     send, dest = copy.send, copy.dest
     plain = dest is send.dest and dest.kind in {"queue", "topic"} and not tables.names.virtual_topic(dest.name)
@@ -61,9 +61,9 @@ def fate_of(tables: Tables, copy: Copy) -> Fate | None:
     if subscription is not None and due is not None and all(one.gone_ns < due.span[0] for one in subscription.sessions):
         told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
         put = takes_letters(tables, send.event.size)
-        return Fate(GONE, UNKNOWN, found[1], told=told) if put or not told else None
+        return Ending(GONE, UNKNOWN, found[1], told=told) if put or not told else None
     fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
-    return None if fault is None else _fate(objects, copy, fault, found[1])
+    return None if fault is None else _ending(objects, copy, fault, found[1])
 
 
 def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | None:
@@ -85,10 +85,10 @@ def _fault(row: dict[str, Value], size_bytes: int) -> int | None:
     return 0 if int(row["MAXDEPTH"]) >= PLENTY else FULL if not int(row["MAXDEPTH"]) else None
 
 
-def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate | None:
+def _ending(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
     event = copy.send.event
     if not fault:
-        return Fate(PUT, 0, until)
+        return Ending(PUT, 0, until)
     letters = str(objects.qmgr["DEADQ"])
     full = _fault(objects.queue(letters), event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
@@ -98,11 +98,11 @@ def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate
         if told and full:  # it depends on the reply queue, if there is one
             if "reply-to" in event.headers:
                 return None
-            return Fate(STAYS if event.persistent else GONE, fault, until)
-        return Fate(GONE, fault, until, told=told)
+            return Ending(STAYS if event.persistent else GONE, fault, until)
+        return Ending(GONE, fault, until, told=told)
     if not full:
-        return Fate(LETTER, fault, until, told=told)
-    return Fate(GONE if copy.dest.topic else STAYS, fault, until)
+        return Ending(LETTER, fault, until, told=told)
+    return Ending(GONE if copy.dest.topic else STAYS, fault, until)
 
 
 def takes_letters(tables: Tables, size_bytes: int) -> bool:
