@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
     from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory
+    from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.known import Known
     from brokerproof.conformance.requirements.catalogue import Requirement
@@ -60,6 +61,9 @@ class ThroughEndpoint(Endpoint):
 
     def read_clock(self) -> ClockReading | None:
         return self._inner.read_clock()
+
+    def declare(self, program: Program, names: Names) -> None:
+        self._inner.declare(program, names)
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         return self._inner.operate(op, dest, to, limit_bytes)

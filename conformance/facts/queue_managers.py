@@ -29,7 +29,10 @@ HEADER_BYTES: Final = 256
 TENTH_MS: Final = 100
 EXPIRY, TOO_BIG, UNAUTHORISED, OPTIONS = 2013, 2030, 2035, 2046
 INHIBITED, FULL, UNKNOWN, UNSUPPORTED, PUBLICATION = 2051, 2053, 2085, 2298, 2502
+#: Of a message that is to be taken off the staging queue.
+UNGETTABLE: Final = 2016
 NAMES: Final = {
+    UNGETTABLE: "MQRC_GET_INHIBITED",
     EXPIRY: "MQRC_EXPIRY_ERROR",
     TOO_BIG: "MQRC_MSG_TOO_BIG_FOR_Q",
     UNAUTHORISED: "MQRC_NOT_AUTHORIZED",
@@ -81,8 +84,10 @@ def own_reason(tables: Tables, event: Send | Subscribe | Operate) -> str:
 def wrong_with(tables: Tables, event: Operate) -> str | None:
     """Why a command must be refused, "" if it must not; None: nobody knows."""
     command = Command(event.command or "")
-    if command.wrong or (command.verb == "DELETE" and command.kind == "QLOCAL" and _may_hold(tables, command.name)):
-        return command.wrong or None  # what holds messages cannot be deleted
+    if command.wrong:
+        return command.wrong
+    if command.verb == "DELETE" and command.kind == "QLOCAL" and _may_hold(tables, command.name):
+        return "it holds messages" if tables.simulated and depth_of(tables, event, command.name)[0] else None
     if command.kind == "STAGED" and command.verb == "DELETE":
         least, most = _staged(tables, event)
         place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0

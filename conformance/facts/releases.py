@@ -13,7 +13,7 @@ from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import DISCARD, MODEL, cancels, states
 from brokerproof.conformance.facts.mqsc import Objects, State, Value
-from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG
+from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.tables import Tables
 
@@ -29,7 +29,7 @@ LETTERS: Final = "ActiveMQ.DLQ"
 PUT, LETTER, GONE, STAYS = "put", "letter", "gone", "stays"
 
 
-class Fate:
+class Ending:
     """``ends``: what becomes of it; ``reason``: why it cannot be put, 0: it can; ``told``: a report of that is put
     somewhere; ``until``: the next change of an object, None: there is none.
     """
@@ -43,7 +43,7 @@ class Fate:
         self.told = told
 
 
-def fate_of(tables: Tables, copy: Copy) -> Fate | None:
+def ending_of(tables: Tables, copy: Copy) -> Ending | None:
     """What becomes of a copy; None: that is open."""
     send, dest = copy.send, copy.dest
     plain = dest is send.dest and dest.kind in {"queue", "topic"} and not tables.names.virtual_topic(dest.name)
@@ -55,10 +55,15 @@ def fate_of(tables: Tables, copy: Copy) -> Fate | None:
     objects = None if found is None else found[0].objects
     if found is None or objects is None or not objects.running or any(kind == "QALIAS" for kind, _ in objects.objects):
         return None
-    if dest.topic and (copy.subscription is None or copy.subscription.durable or len(send.copies) != 1):
+    subscription = copy.subscription
+    if dest.topic and (subscription is None or subscription.doubtful or subscription.durable or len(send.copies) != 1):
         return None
+    if subscription is not None and due is not None and all(one.gone_ns < due.span[0] for one in subscription.sessions):
+        told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
+        put = takes_letters(tables, send.event.size)
+        return Ending(GONE, UNKNOWN, found[1], told=told) if put or not told else None
     fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
-    return None if fault is None else _fate(objects, copy, fault, found[1])
+    return None if fault is None else _ending(objects, copy, fault, found[1])
 
 
 def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | None:
@@ -80,10 +85,10 @@ def _fault(row: dict[str, Value], size_bytes: int) -> int | None:
     return 0 if int(row["MAXDEPTH"]) >= PLENTY else FULL if not int(row["MAXDEPTH"]) else None
 
 
-def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate | None:
+def _ending(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
     event = copy.send.event
     if not fault:
-        return Fate(PUT, 0, until)
+        return Ending(PUT, 0, until)
     letters = str(objects.qmgr["DEADQ"])
     full = _fault(objects.queue(letters), event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
@@ -91,12 +96,13 @@ def _fate(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Fate
     told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
     if _number(event.headers.get(DISCARD)) & THROWN:
         if told and full:  # it depends on the reply queue, if there is one
-            back = event.persistent and "reply-to" not in event.headers
-            return Fate(STAYS, fault, until) if back else None if event.persistent else Fate(GONE, fault, until)
-        return Fate(GONE, fault, until, told=told)
+            if "reply-to" in event.headers:
+                return None
+            return Ending(STAYS if event.persistent else GONE, fault, until)
+        return Ending(GONE, fault, until, told=told)
     if not full:
-        return Fate(LETTER, fault, until, told=told)
-    return Fate(GONE if copy.dest.topic else STAYS, fault, until)
+        return Ending(LETTER, fault, until, told=told)
+    return Ending(GONE if copy.dest.topic else STAYS, fault, until)
 
 
 def takes_letters(tables: Tables, size_bytes: int) -> bool:

@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.absence import drained, missing
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, states
 from brokerproof.conformance.facts.queue_managers import NAMES
-from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Fate, fate_of
+from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Ending, ending_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
@@ -92,8 +92,8 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     """A message whose target cannot take it at its delivery time is accounted for: dead-lettered, discarded by request,
     or tried again.
     """
-    fate = fate_of(facts, copy)
-    if fate is not None and (why := _otherwise(facts, copy, fate)):
+    ending = ending_of(facts, copy)
+    if ending is not None and (why := _otherwise(facts, copy, ending)):
         yield broken("otherwise", copy, why=why)
     elif copy.deliveries or copy.dead_letters:
         yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
@@ -103,15 +103,15 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
 
 
-def _otherwise(facts: Facts, copy: Copy, fate: Fate) -> str:
+def _otherwise(facts: Facts, copy: Copy, ending: Ending) -> str:
     """In what something else became of a message; "": nothing did."""
     letters = [letter.event for letter in copy.dead_letters if REASON in (letter.event.headers or {})]
     came = [delivery.event for delivery in copy.deliveries]
-    name = NAMES.get(fate.reason, "")
-    if fate.ends == PUT:
+    name = NAMES.get(ending.reason, "")
+    if ending.ends == PUT:
         return "it is a dead letter, though its target took everything" if letters else ""
-    if fate.ends == STAYS:
-        until_ns = NEVER if fate.until is None else fate.until.t0
+    if ending.ends == STAYS:
+        until_ns = NEVER if ending.until is None else ending.until.t0
         early = [event for event in (*came, *letters) if event.t1 < until_ns]
         return (
             f"it left the staging queue, though neither its target ({name}) nor a dead letter could be put"
@@ -120,10 +120,10 @@ def _otherwise(facts: Facts, copy: Copy, fate: Fate) -> str:
         )
     if came:
         return f"it came, though its target could not take it ({name})"
-    if fate.ends == GONE:
+    if ending.ends == GONE:
         return "it is a dead letter, though it was to be thrown away" if letters else ""
-    if any(str((event.headers or {})[REASON]) != str(fate.reason) for event in letters):
-        return f"its dead letter gives another reason than {fate.reason} {name}"
+    if any(str((event.headers or {})[REASON]) != str(ending.reason) for event in letters):
+        return f"its dead letter gives another reason than {ending.reason} {name}"
     dead = facts.destinations.get(DEAD_LETTERS)
     whole = dead is not None and drained(facts, dead) and not dead.purges
     return f"it is no dead letter, though its target could not take it ({name})" if whole and not letters else ""

@@ -167,7 +167,10 @@ def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
     wrong = wrong_with(facts, event)
     if wrong is None:
         return
-    if bool(wrong) is (event.result == "fail"):
+    said = _said(event.refusal)
+    if said is not None and NAMES.get(said[0]) != said[1]:
+        yield broken("another-reason", event, why=f"{said[0]} is not {said[1]}")
+    elif bool(wrong) is (event.result == "fail"):
         yield held("as-it-was-said", "refused" if wrong else Command(event.command or "").verb.lower())
     elif wrong:
         yield broken("carried-out", event, why=f"it was to be refused: {wrong}")

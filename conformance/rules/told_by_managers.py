@@ -15,7 +15,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Fate, fate_of, takes_letters
+from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, ending_of, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -60,8 +60,11 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
     """
     headers, send = letter.event.headers or {}, letter.send
     reason = _number(headers[REASON])
+    origin = letter.event.original_dest
     if reason not in OF_A_QUEUE:
         yield broken("another-reason", letter, why=f"{REASON} {headers[REASON]!r} is no reason of a queue")
+    elif facts.simulated and send.dest.kind in {"queue", "topic"} and origin not in facts.names.parts(send.event.dest):
+        yield broken("another-target", letter, why=f"its original destination is {origin!r}")
     elif not send.dest.topic and send.dest.kind == "queue" and facts.simulated:
         known: list[Objects | None] = [state.objects for state in states(facts)]
         if headers.get(TARGET) != send.dest.name:
@@ -79,20 +82,20 @@ def _number(value: object) -> int:
 
 class Told:
     """The reports of one run, and who may have asked for them. ``owed``: kind and reply queue (``DEAD_LETTERS``: there
-    is none) -> the messages of which such a report was put somewhere, for certain; ``fates``: of all that asked for
+    is none) -> the messages of which such a report was put somewhere, for certain; ``endings``: of all that asked for
     exception reports, None where one of them is open.
     """
 
-    __slots__ = ("asked", "fates", "marks", "owed", "reports")
+    __slots__ = ("asked", "endings", "marks", "owed", "reports")
 
     def __init__(self, facts: Facts) -> None:
         self.asked = [one for one in asking(facts) if not one.refused]
         self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
         self.owed: dict[tuple[str, str], list[Send]] = {}
         self.marks = 0
-        fates: list[Fate | None] = []
+        endings: list[Ending | None] = []
         for send in self.asked:
-            mine = [fate_of(facts, copy) for copy in send.copies.values()]
+            mine = [ending_of(facts, copy) for copy in send.copies.values()]
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in KINDS:
                 seen = (
@@ -103,9 +106,9 @@ class Told:
                 if seen and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
             if _wants(send, KINDS[0]):
-                fates += mine or [None]
-        open_ = facts.restarts or any(fate is None or fate.ends == STAYS for fate in fates)
-        self.fates = None if open_ else [fate for fate in fates if fate is not None]
+                endings += mine or [None]
+        open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
+        self.endings = None if open_ else [ending for ending in endings if ending is not None]
 
 
 def _soon(facts: Facts, send: Send) -> bool:
@@ -118,17 +121,17 @@ def _wants(send: Send, kind: str) -> bool:
     return _number(send.event.headers.get(kind)) & PLAIN[kind] > 0
 
 
-def _happened(send: Send, kind: str, fates: list[Fate | None]) -> bool:
+def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
     """Whether what a message wants to be told of has happened, for certain."""
     if kind == KINDS[0]:
-        return any(fate is not None and fate.told for fate in fates)
+        return any(ending is not None and ending.told for ending in endings)
     copies = list(send.copies.values()) if send.dest.kind == "queue" and send.event.tx is None else []
     if kind == KINDS[1]:
         letters_ = [letter.event.cause or "" for copy in copies for letter in copy.dead_letters]
         return any("xpired" in cause for cause in letters_)
     if kind == KINDS[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        return bool(copies) and (now or any(fate is not None and fate.ends == PUT for fate in fates))
+        return bool(copies) and (now or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
         isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in ended
@@ -159,9 +162,9 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
                 "untold", *owed[:1], why=f"{several} of {len(owed)} messages have no report of {kind} at {place}"
             )
             return
-    if told.fates is not None:
+    if told.endings is not None:
         more = Counter(_number((one.headers or {})[FEEDBACK]) for one in mine)
-        more.subtract(fate.reason for fate in told.fates if fate.told)
+        more.subtract(ending.reason for ending in told.endings if ending.told)
         for reason in (reason for reason, count in more.items() if count > 0):
             yield broken("otherwise", *mine[:1], why=f"{NAMES[reason]} is told {more[reason]} times too often")
             return

@@ -1,5 +1,5 @@
 """Guard: nothing branches on who a broker is. No name of a shipped profile is compared with, but that of the embedded
-reference broker, which alone runs in virtual time.
+reference broker, which alone runs in virtual time, and one that is a generation's, too: what a broker declares.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.reference_broker.core.config import GENERATIONS
 from tests.guards.tree import ROOT, parsed, source_files
 
-NAMES = {path.stem for path in (ROOT / "conformance" / "brokers").glob("*.toml")} - {"reference"}
+DECLARED = {"reference", *(name for names in GENERATIONS.values() for name in names)}
+NAMES = {path.stem for path in (ROOT / "conformance" / "brokers").glob("*.toml")} - DECLARED
 KINDS = NAMES | {"stomp:", "artemis"}
 
 

@@ -102,7 +102,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--break-even": f"{STORIES}::test_break_even_is_printed_and_drawn",
         "--out": f"{STORIES}::test_the_command",
     },
-    "mqsc": {},
+    "mqsc": {"--admin": "tests/fast/conformance/commands/test_mqsc.py::test_a_running_broker_is_told"},
     "profile": {"--out": "tests/live/test_live_profile.py::test_a_first_profile_runs"},
     "judge": {
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.region import Region
 
 LOGGER: Final = "brokerproof.reference_broker.core.mq"
-STAGING_QUEUE: Final = QUEUE + STAGING
 #: MQMD fields that IBM's JMS classes let a sender set: 2 and -1 are "as the queue's definition says".
 PERSISTENCE: Final = ("JMS_IBM_MQMD_Persistence", 2)
 PRIORITY: Final = ("JMS_IBM_MQMD_Priority", -1)
@@ -174,8 +173,6 @@ class Stage:
         """Why a message for one destination is refused."""
         checks, definitions = self.region.policies.mq_checks, self.definitions
         principal = self.region.connection_registry.client_id(message.sender)
-        if message.destination == STAGING_QUEUE and not definitions.may(principal, "PUT", STAGING):
-            return refusal("MQRC_NOT_AUTHORIZED", f"{principal!r} may not put to {STAGING}")
         code, text = checks.authority(definitions, principal, message)
         if code:
             return code, text

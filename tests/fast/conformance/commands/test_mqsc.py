@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.chaos.ports import free_ports
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE
 
@@ -19,3 +20,12 @@ def test_commands_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["mqsc", str(file)]) == USAGE
     assert "line 2: QLOCAL(Q) exists already" in capsys.readouterr().err
     assert main(["mqsc", str(tmp_path / "missing")]) == USAGE
+
+
+def test_a_running_broker_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Or nobody is, where none runs; tests/live/test_live_ibm_mq.py tells one."""
+    (port,) = free_ports(1)
+    (tmp_path / "objects.mqsc").write_text("DEFINE QLOCAL(Q)\n")
+    assert main(["mqsc", str(tmp_path / "objects.mqsc")]) == OK
+    assert main(["mqsc", "--admin", str(port), str(tmp_path / "objects.mqsc")]) == USAGE
+    assert f"no admin port answers at {port}" in capsys.readouterr().err
