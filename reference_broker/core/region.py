@@ -23,6 +23,7 @@ from brokerproof.reference_broker.core.disk import Store
 from brokerproof.reference_broker.core.durable import Durables
 from brokerproof.reference_broker.core.effects import Effect, Logged
 from brokerproof.reference_broker.core.expiry import ExpirySweeps
+from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.matching import is_queue, policy_for
 from brokerproof.reference_broker.core.memory import MemoryTree
 from brokerproof.reference_broker.core.mq.staging import Stage, is_retry
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
     from brokerproof.reference_broker.core.events import Subscribe
     from brokerproof.reference_broker.core.flow import FlowControl
-    from brokerproof.reference_broker.core.instant import Now
     from brokerproof.reference_broker.core.message import Message, Property
     from brokerproof.reference_broker.core.policies import Policies
 
@@ -78,9 +78,6 @@ class Region:
         "sweeps",
         "temporaries",
     )
-    #: The instant of the event in progress.
-    now: Now
-
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
         self.config = config
         self.policies = policies
@@ -88,6 +85,8 @@ class Region:
         self.journal = policies.journal if config.persistent else None
         #: Why persistent messages are refused: (code, text); ("", ""): they are not.
         self.storage_trouble = ("", "")
+        #: The instant of the event in progress.
+        self.now = Now(0, 0)
         #: What the event in progress has caused so far.
         self.effects: list[Effect] = []
         self.memory = MemoryTree(
