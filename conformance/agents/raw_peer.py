@@ -365,7 +365,7 @@ class RawPeer:
             deaf=probe.deaf,
             times=probe.times,
             version=probe.version if probe.dialogues else "",
-            dialogues=probe.dialogues,
+            dialogues=list(probe.dialogues),
             opened_ns=self._opened_ns,
             hello_ns=self.hello_ns,
             last_ns=self.last_ns,

@@ -56,7 +56,7 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     times: int = 1
     #: In which version of STOMP it held its dialogues.
     version: str = ""
-    dialogues: tuple[str, ...] = ()
+    dialogues: list[str] = []
     opened_ns: int = 0
     hello_ns: tuple[int, int] | None = None
     last_ns: tuple[int, int] | None = None
