@@ -9,8 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
 import time
 from importlib import import_module
@@ -39,6 +37,7 @@ from brokerproof.conformance.brokers.promising import beside, said, unclaimed, u
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
+from brokerproof.conformance.brokers.version import version_of
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -57,15 +56,12 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.requirements.catalogue import Requirement
 
-_COMMAND_S = 30
 #: Programs of the corpus at once on a running broker.
 WORKERS = 6
 #: Random programs at once: they wait most of their time.
 LANES = 12
 #: The same where all are at one broker.
 CROWD = 24
-#: A greeting that may be anything, also nothing.
-ANY = "*"
 
 
 class ProfileEndpoint(Endpoint):
@@ -192,40 +188,9 @@ class ProfileAdapter(Adapter):
         if self.crowds:
             self.lanes = CROWD
         over = "" if client == AS_WRITTEN else f"over {client}"
-        self.label = " ".join(filter(None, (profile.name, self._version(), over)))
+        self.label = " ".join(filter(None, (profile.name, version_of(located, self.found), over)))
 
     # -- who it is
-
-    def _version(self) -> str:
-        version = self.located.profile.version
-        if isinstance(version, str):
-            return version
-        if version.command is not None:
-            text = self._said_by(version.command)
-            return self._matched(version.pattern, text, "version.pattern")
-        if version.greeting == ANY:
-            server = self.found().server
-            return server.replace("/", " ") if server else ""
-        greeting = version.greeting or version.pattern
-        return self._matched(greeting, self.found().server and f"server:{self.found().server}", "version.greeting")
-
-    def _said_by(self, command: list[str]) -> str:
-        values = {"python": sys.executable, "here": str(self.located.here)}
-        argv = [filled(word, values, self.located, "version.command") for word in command]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise self.located.wrong("version.command", f"{argv[0]!r} cannot be run: {error}") from None
-        return done.stdout + done.stderr
-
-    def _matched(self, pattern: str, text: str, line: str) -> str:
-        try:
-            found = re.search(pattern, text)
-        except re.error as error:
-            raise self.located.wrong(line, f"{pattern!r} is no pattern: {error}") from None
-        if found is None:
-            raise self.located.wrong(line, f"{pattern!r} is not in {text.strip()[:200]!r}; mend the pattern")
-        return found[found.lastindex or 0].strip().partition("/")[2] or found[found.lastindex or 0].strip()
 
     def known(self) -> Known:
         known = self.located.profile.known
