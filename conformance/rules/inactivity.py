@@ -184,7 +184,9 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
     for end, limits, close in link.ends():
         if not limits.watches_health() or connection.silences(end, limits):
             continue
-        if close is not None:
+        if close is not None and all(one is not None for _, _, one in link.ends()):
+            yield unsure(close, why="both ends heard nothing: what is between them stood still")
+        elif close is not None:
             why = f"nothing was stalled toward the {end} since the handshake"
             yield broken("closed", connection.connect, close, why=why)
         elif NEVER > connection.end_ns > connection.connect.t1 + limits.delay_ns + limits.high_ns:

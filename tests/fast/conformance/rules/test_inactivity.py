@@ -202,6 +202,8 @@ def test_a_healthy_link_stays_open() -> None:
     assert kind(link().at(1500).phase("end"), "INA-002") is SILENT
     assert kind(link().at(3000).closed("c0"), "INA-002") is FAILS
     assert kind(link().at(3000).closed("c0", "client", "c0"), "INA-002") is FAILS
+    both = link().at(3000).closed("c0", "client", "c0").at(3400).closed("c0")
+    assert kind(both, "INA-002") is UNSURE, "a machine that stood still (live seed 7721104)"
 
 
 def test_only_inactivity_counts() -> None:
