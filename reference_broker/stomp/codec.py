@@ -5,8 +5,7 @@ It decides what is a frame; what a frame means is decided by the sessions.
 * The decoder takes any chunking of the same bytes and gives the same frames and the same error. After an error it is
   finished.
 * It follows the version by itself: a CONNECT (STOMP) sets the one that the broker's session will choose, a CONNECTED
-  the one that the broker has chosen. Until then it reads 1.0, so these three are read so: they come once. Both ends of
-  a connection so agree without being told.
+  the one that the broker has chosen. Until then it reads 1.0. Both ends of a connection so agree without being told.
 * Escapes: none in CONNECT and CONNECTED (STOMP 1.2, "Value Encoding") nor in 1.0; ``\\n \\c \\\\`` in 1.1; ``\\r`` as
   well in 1.2. Any other is an error.
 * White space around names and values belongs to them from 1.1 on. 1.0 and CONNECT are trimmed, because the 1.0
@@ -182,8 +181,9 @@ class FrameDecoder:
         if end < 0:
             return False
         line = bytes(buffer[start:end])
-        if self.version != V11:
-            line = line.removesuffix(b"\r")
+        # CONNECT may end in CR LF in every version.
+        if line.endswith(b"\r") and (self.version != V11 or line[:-1].decode("ascii", "replace") in UNESCAPED_COMMANDS):
+            line = line[:-1]
         command = line.decode("ascii", "replace")
         if command not in _COMMANDS:
             raise StompProtocolError(f"command {_shown(line)} is unknown; send a STOMP frame")
@@ -199,8 +199,9 @@ class FrameDecoder:
             return False
         line = bytes(self._buffer[self._position : end])
         self._consume(end + 1)
-        if self.version != V11:
-            line = line.removesuffix(b"\r")
+        plain = self._command in UNESCAPED_COMMANDS
+        if line.endswith(b"\r") and (plain or self.version != V11):
+            line = line[:-1]
         if not line:
             self._body_bytes = self._content_length()
             return True
@@ -212,7 +213,7 @@ class FrameDecoder:
         except UnicodeDecodeError:
             raise self._error(f"header {_shown(line)} is not UTF-8; encode headers as UTF-8") from None
         name, colon, value = text.partition(":")
-        if self.version == V10:
+        if plain or self.version == V10:
             name, value = name.strip(), value.strip()
         elif "\\" in text:
             table = _UNESCAPE_12 if self.version == V12 else _UNESCAPE
