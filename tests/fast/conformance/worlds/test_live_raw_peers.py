@@ -16,7 +16,7 @@ from brokerproof.conformance.worlds.port import Outcome
 
 def test_a_peer_that_ends_before_it_was_listened_to_is_let_go() -> None:
     with socket.socket() as line:
-        gone: Any = SimpleNamespace(socket=line, peer=SimpleNamespace(ended_ns=1), speak=lambda: None)
+        gone: Any = SimpleNamespace(socket=line, peer=SimpleNamespace(is_over=lambda: True), speak=lambda: None)
         hosts: Any = SimpleNamespace(now_ns=time.monotonic_ns, pump=lambda _until_ns: None)
         raw_peers._attend(hosts, [gone], 60_000)
 
