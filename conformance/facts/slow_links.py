@@ -15,6 +15,8 @@ from brokerproof.conformance.facts.tables import Tables
 
 #: What a frame has beside its body, roughly; a short pause between two of them is none.
 FRAME_BYTES: Final = 512
+#: How long a real proxy that limits a rate may wait between two pieces, on a busy machine.
+PROXY_NS: Final = 250 * NS_PER_MS
 #: The part of the declared lateness that a link may be busy without making anything late.
 PART: Final = 8
 
@@ -90,6 +92,8 @@ def _takes_ns(size: int, rate: int) -> int:
 def _long(tables: Tables, spans: list[Span], rate: int) -> list[Span]:
     """What is left of spans that follow each other closely: the long ones, until what was on its way has passed."""
     pause_ns, joined = _takes_ns(0, rate), list[Span]()
+    if not tables.simulated:
+        pause_ns = max(pause_ns, PROXY_NS)
     for low, high in sorted(spans):
         if joined and low <= joined[-1][1] + pause_ns:
             joined[-1] = (joined[-1][0], max(joined[-1][1], high))

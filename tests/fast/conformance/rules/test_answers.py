@@ -90,3 +90,23 @@ def test_a_send_that_waits_for_room_goes_through() -> None:
     assert kind(waiting().drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is FAILS
     assert kind(waiting().lose("p0").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
     assert kind(waiting(tx="p0/tx1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("world", "every_ms", "expected"), [("live", 150, HOLDS), ("live", 400, FAILS), ("simulated", 150, FAILS)]
+)
+def test_an_answer_may_be_behind_what_a_slow_link_still_brings(
+    world: str, every_ms: float, expected: VerdictKind
+) -> None:
+    """A proxy on a busy machine is slower than its rate, and waits between two pieces."""
+    story = Builder(world, bytes_per_second={"c0": 1_000_000}).connect("p0").connect("c0")
+    for number in range(1, 11):
+        story.send(f"p0/{number}", size=16_384)
+    story.subscribe("c0/1", ack="auto").leave("c0/1")
+    begun_ms = story.now_ms
+    for number in range(1, 11):
+        story.at(begun_ms + number * every_ms).arrive("c0/1", f"p0/{number}")
+    story.request_ms = 5000
+    asked = story.at(begun_ms + 3000 if every_ms > 300 else begun_ms + 500).subscribe("c0/2", result="unknown")
+    asked.events.sort(key=lambda event: event.t1)
+    assert kind(asked.at(begun_ms + 9000), "GEN-110") is expected

@@ -155,15 +155,16 @@ def test_every_kind_has_its_capabilities() -> None:
 
 
 class Once:
-    """Stands for ``run_live``: a violation that shows in the first ``shows`` runs."""
+    """Stands for ``run_live``: a violation that shows in the first ``shows`` runs; ``slack_ns``: of a timed claim."""
 
-    def __init__(self, shows: int) -> None:
-        self.shows, self.runs = shows, 0
+    def __init__(self, shows: int, slack_ns: int | None = None) -> None:
+        self.shows, self.runs, self.slack_ns = shows, 0, slack_ns
 
     def __call__(self, adapter: Adapter, _: Laboratory, program: Program, name: str, **__: object) -> RunResult:
         self.runs += 1
         kind = VerdictKind.VIOLATED if self.runs <= self.shows else VerdictKind.SATISFIED
-        return RunResult(name, adapter.label, "live", program, [Verdict("GEN-001", kind, text="lost")], None)
+        verdict = Verdict("GEN-001", kind, text="lost", slack_ns=self.slack_ns)
+        return RunResult(name, adapter.label, "live", program, [verdict], None)
 
 
 @pytest.mark.parametrize(("shows", "drawn"), [(1, VerdictKind.INCONCLUSIVE), (2, VerdictKind.VIOLATED)])
@@ -176,6 +177,18 @@ def test_only_what_a_random_program_shows_twice_is_red(
         monkeypatch.setattr(runs, "run_live", Once(shows))
         (result,) = runs.run_all(Anything(SuiteProblem("")), plan, ("GEN-001",), None, random)
         assert [one.verdict for one in result.verdicts] == [wanted]
+
+
+@pytest.mark.parametrize(("shows", "expected"), [(1, VerdictKind.INCONCLUSIVE), (2, VerdictKind.VIOLATED)])
+def test_a_known_program_that_is_late_once_is_played_again(
+    shows: int, expected: VerdictKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that stood still may have done it; what is lost is lost."""
+    monkeypatch.setattr(runs, "Laboratory", lambda **_: contextlib.nullcontext())
+    monkeypatch.setattr(runs, "run_live", Once(shows, slack_ns=-1))
+    entry = ("x", stories()["live-delay"].program)
+    (result,) = runs.run_all(Anything(SuiteProblem("")), [entry], ("GEN-001",), None, [])
+    assert [one.verdict for one in result.verdicts] == [expected]
 
 
 def test_random_programs_are_as_many_as_were_asked_for_and_fit() -> None:
