@@ -78,6 +78,7 @@ class Region:
         "sweeps",
         "temporaries",
     )
+
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
         self.config = config
         self.policies = policies
