@@ -8,7 +8,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Operate
+from brokerproof.conformance.experiment.history import Counters, Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
@@ -139,13 +139,19 @@ def brokers_at_rest(facts: Facts) -> list[Reading]:
     """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty."""
     found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
     found = [one for one in found if not (facts.paged and one.idle)]  # memory may keep from consumers what is there
-    return [one for one in found if len({part.event.dest for part in one.parts}) + one.idle == one.event.destinations]
+    return [one for one in found if len(_parts(one)) + one.idle == one.event.destinations]
+
+
+def _parts(reading: Reading) -> dict[str | None, Counters]:
+    """Of the destinations that were there; of others a broker tells nothing."""
+    told = (part.event for part in reading.parts if any(getattr(part.event, name) is not None for name in LEVELS))
+    return {event.dest: event for event in told}
 
 
 @rule("INF-024", over=brokers_at_rest, handles=KINDS)
 def broker_adds_up(_facts: Facts, reading: Reading) -> Findings:
     """When nothing moves, the broker's own counts are the sums of its destinations' counts."""
-    parts = list({part.event.dest: part.event for part in reading.parts}.values())
+    parts = _parts(reading).values()
     for name in (*LEVELS, *TOTALS):
         own, others = getattr(reading.event, name), [getattr(part, name) for part in parts]
         if own is None or None in others:
