@@ -16,11 +16,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
+from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns, rest_after
-from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Send, Session
+from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Send, Session
+from brokerproof.conformance.facts.settling import gave_up
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -79,7 +81,10 @@ def _gone_ns(copy: Copy) -> int:
     """By when a copy had certainly left its queue."""
     bound = NEVER
     for delivery in copy.deliveries:
+        again = delivery.dest.applied.entry.redelivery is not None and gave_up(delivery)
         for event in delivery.settlements:
+            if again or (isinstance(event, Nack) and delivery.state != SETTLED):
+                continue  # the broker may try again
             if getattr(event, "result", "") == "ok" and getattr(event, "tx", None) is None:
                 bound = min(bound, event.t1)
         if delivery.session.auto:

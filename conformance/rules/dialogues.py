@@ -1,6 +1,7 @@
 """What a raw peer hears when it speaks word by word (GEN-180 to GEN-185; ``experiment/dialogues``).
 
-Not judged: what a broker may have no room for, stamps where it restamps, and what follows an offer that it refused.
+Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
+brokers whose operator decides who may do what (MQSC).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.dialogues import FATAL, Dialogue, Turn, Wanted, dialogues
+from brokerproof.conformance.facts.managed import commands
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -48,6 +50,8 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
+    if facts.declared.mqsc or commands(facts):
+        return []
     return [one for event in facts.probes for one in _of_probe(facts, event)]
 
 

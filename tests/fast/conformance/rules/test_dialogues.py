@@ -112,6 +112,14 @@ def test_a_broker_without_room_or_one_that_restamps_may_answer_otherwise() -> No
     assert decided(timestamping=TimeStampingSpec(future_only=True)) == [0]
 
 
+def test_an_operator_decides_who_may_do_what() -> None:
+    told = ["SET AUTHREC PROFILE('q0') PRINCIPAL('nobody') AUTHADD(PUT, GET, BROWSE)"]
+    names = ("a consumer of a session that is not there", "a message of a producer that is not there")
+    plain = run(*names, via="openwire", generation={"delay": "ibm-mq"})
+    assert verdicts(plain)["GEN-184"] == "satisfied"
+    assert "GEN-184" not in verdicts(run(*names, via="openwire", generation={"delay": "ibm-mq"}, mqsc=told))
+
+
 def test_an_error_after_which_the_connection_stays() -> None:
     history = run("an unknown command")
     place = next(place for place, event in enumerate(history.events) if isinstance(event, Probed))
