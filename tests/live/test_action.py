@@ -114,7 +114,8 @@ def test_files_are_what_the_schemas_allow(schema: str, path: Path) -> None:
 
 def test_the_matrix_has_every_broker() -> None:
     jobs = read(WORKFLOW)["jobs"]
-    assert jobs["broker"]["strategy"]["matrix"]["broker"] == ["reference", *sorted(shipped().keys() - {"reference"})]
+    had = shipped().keys() - {"reference", "ibm-mq"}  # a queue manager of IBM's is its owner's to start
+    assert jobs["broker"]["strategy"]["matrix"]["broker"] == ["reference", *sorted(had)]
     scripts = [shlex.split(step["run"])[0] for step in jobs["ours"]["steps"] if "run" in step]
     assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
 

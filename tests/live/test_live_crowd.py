@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
-from brokerproof.conformance.experiment.steps import Advance, Send, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Advance, Leave, Send, Subscribe, Take
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -74,7 +74,8 @@ def test_random_programs_side_by_side_accuse_nobody(server: Server) -> None:
 
 
 def test_a_planted_defect_is_found_in_the_crowd() -> None:
-    server = Server("--mutant", "dead-letter-keeps-expiration", module="brokerproof.conformance.commands.serve")
-    results = played(server.port, [dying(2) for _ in range(3)])
+    server = Server("--mutant", "returns-vanish", module="brokerproof.conformance.commands.serve")
+    left = program(Send(count=2), Subscribe(host=1), Take(host=1), Leave(host=1))
+    results = played(server.port, [left] * 3)
     server.stop()
-    assert all("EXP-005" in violated(result) for result in results)
+    assert all("GEN-001" in violated(result) for result in results)

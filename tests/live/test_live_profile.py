@@ -100,7 +100,8 @@ def test_each_line_is_proven_and_a_lie_is_found(tmp_path: Path, capsys: pytest.C
     lie = PROFILE.replace('"inflightCount"', '"inFlight"').replace(', "--data", "{data}"', "")
     assert main(["profile", "check", str(written(tmp_path, lie))]) == VIOLATED
     told = capsys.readouterr().out
-    assert "wrong       counters.map: in_flight" in told
+    assert "wrong       counters.map: " in told
+    assert "in_flight the broker does not tell" in told
     assert "wrong       start.restart" in told
 
 
