@@ -236,8 +236,6 @@ class Broker:
         if connection is None:
             return  # closed twice: the socket and the monitor may both say so
         self._transactions.forget(event.connection)
-        if self._flow is not None:
-            self._flow.forget(event.connection)
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]
