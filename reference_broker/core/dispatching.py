@@ -79,8 +79,9 @@ def take_offer(queue: Queue, subscription: Subscription) -> Reference | None:
                 del queue.aside[order]
                 queue.expire(reference)
             elif region.policies.memory.admit(region.memory, queue, subscription, reference):
+                heapq.heappop(subscription.offers)
                 del queue.aside[order]
-                return reference  # it is no offer any more: the next look at these drops it
+                return reference
             else:
                 region.block(queue)
                 return None
