@@ -100,8 +100,10 @@ def _states(tables: Tables) -> list[State]:
 
 def may_be_capped(tables: Tables, dest: str) -> bool:
     """Whether a queue manager may shorten the lives of what is sent there (CAPEXPRY of a queue, an alias, a topic)."""
+    if not is_queue_manager(tables):
+        return False
     names = tables.names.parts(dest)
-    return is_queue_manager(tables) and any(
+    return any(
         state.objects is None
         or any(
             row.get("CAPEXPRY") and (kind == "QALIAS" or name in names or row.get("TOPICSTR") in names)
