@@ -6,6 +6,7 @@ Rules
 * *Dead* and *alive* are certainties over every instant and reading within their bounds; what is neither is open.
 * A time to live by the broker's clock counts from acceptance, whatever expiration arrives. Otherwise the expiration in
   force is the one that was sent, unless the broker stamps: then the one that an arrival shows, or what the rule allows.
+  Where a queue manager caps lives, only what an arrival shows is known.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.facts.clock import NO_EVENT
+from brokerproof.conformance.facts.managed import may_be_capped
 from brokerproof.conformance.facts.policy import gets_expiration, stamping_of
 from brokerproof.conformance.facts.rows import Copy, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
@@ -45,7 +47,7 @@ class Death:
 
 def may_die(tables: Tables, send: Send) -> bool:
     """Whether it has an expiration, or the broker may give it one."""
-    return send.mortal or gets_expiration(tables.declared)
+    return send.mortal or gets_expiration(tables.declared) or may_be_capped(tables, send.event.dest)
 
 
 def death_of(tables: Tables, send: Send) -> Death | None:
@@ -73,10 +75,12 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     if event.life_ms > 0:
         late_ms = SECOND_MS if send.client.traits.whole_seconds else 0
         force = relative_force(spec, event.life_ms, low_ms, high_ms + late_ms)
-    elif spec is None:
+    elif spec is None and not may_be_capped(tables, send.event.dest):
         force = Force(event.expiration_ms, event.expiration_ms)
     elif shown is not None:
         force = Force(shown, shown)
+    elif spec is None:
+        return None
     else:
         force = force_of(spec, event, low_ms, high_ms)
     death = Death(taken, seq, force, skew_of(event.timestamp_ms, low_ms, high_ms))
@@ -114,7 +118,7 @@ def surely_expired(tables: Tables, expiration_ms: int, t0: int, t1: int) -> bool
 
 def maybe_restamped(tables: Tables, send: Send) -> bool:
     """Whether the broker may have given a message another expiration than its sender did."""
-    return tables.declared.timestamping is not None or send.event.life_ms > 0
+    return tables.declared.timestamping is not None or send.event.life_ms > 0 or may_be_capped(tables, send.event.dest)
 
 
 def maybe_timed_out(tables: Tables, copy: Copy, until_ns: int) -> bool:

@@ -98,6 +98,21 @@ def _states(tables: Tables) -> list[State]:
     return found
 
 
+def may_be_capped(tables: Tables, dest: str) -> bool:
+    """Whether a queue manager may shorten the lives of what is sent there (CAPEXPRY of a queue, an alias, a topic)."""
+    if not is_queue_manager(tables):
+        return False
+    names = tables.names.parts(dest)
+    return any(
+        state.objects is None
+        or any(
+            row.get("CAPEXPRY") and (kind == "QALIAS" or name in names or row.get("TOPICSTR") in names)
+            for (kind, name), row in state.objects.objects.items()
+        )
+        for state in states(tables)
+    )
+
+
 def between(tables: Tables, event: Event) -> list[Objects | None]:
     """What the objects may have been while something was asked and answered."""
     all_ = states(tables)

@@ -12,6 +12,7 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import may_be_capped
 from brokerproof.conformance.facts.marks import MQSC
 from brokerproof.conformance.facts.presence import departed_ns
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
@@ -263,7 +264,8 @@ def life_counts_from_the_send(facts: Facts, row: Delivery | Send) -> Findings:
     from_ns = min(arrival.t1, max(due.span[0], row.assigned[0]))
     low = facts.broker_clock.bounds_ns(from_ns, arrival.t1, end_seq=arrival.seq)[0]
     asked_ms = send.event.expiration_ms
-    if facts.declared.timestamping is None and asked_ms > 0 and arrival.expiration_ms != asked_ms:
+    kept = facts.declared.timestamping is None and not may_be_capped(facts, send.event.dest)
+    if kept and asked_ms > 0 and arrival.expiration_ms != asked_ms:
         yield broken("restarted", send, row, why="its time to live was counted anew")
     elif low >= death.high_ns:
         why = f"it was released when the broker's clock read {low // NS_PER_MS} or more"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.facts.deliveries import at_home, is_own_letter
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import may_be_capped
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
@@ -261,7 +262,7 @@ def unstamped(facts: Facts) -> list[Delivery]:
         return []
     found: list[Delivery] = []
     for copy in facts.copies:
-        if not is_scheduled(copy.send) and not _is_given_up(copy.send):
+        if not (is_scheduled(copy.send) or _is_given_up(copy.send) or may_be_capped(facts, copy.send.event.dest)):
             found += [one for one in copy.deliveries if at_home(one) and not is_own_letter(one)]
     return found
 

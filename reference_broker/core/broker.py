@@ -148,7 +148,7 @@ class Broker:
     def next_due_ns(self) -> int | None:
         """The monotonic time at which a ``Tick`` is wanted; None: nothing waits for time to pass."""
         region, flow = self._region, self._flow
-        timer_ns = region.delays.next_due_ns() if region.delays.heap or region.stage is not None else None
+        timer_ns = region.delays.next_due_ns()
         if region.sweeps.heap:
             timer_ns = earlier(timer_ns, region.sweeps.next_due_ns())
         if region.pulls.waiting:
@@ -236,8 +236,6 @@ class Broker:
         if connection is None:
             return  # closed twice: the socket and the monitor may both say so
         self._transactions.forget(event.connection)
-        if self._flow is not None:
-            self._flow.forget(event.connection)
         # All its consumers go before anything is dispatched again, so that none inherits a message from its sibling.
         for consumer in connection.consumers.values():
             del self._consumers[consumer.name]

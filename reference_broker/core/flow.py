@@ -166,8 +166,6 @@ class FlowControl:
 
     def awaits(self, connection: int, transaction: str) -> bool:
         """Whether a send waits that is to be a part of that transaction."""
-        if connection not in self._of_connection:
-            return False
         events = [waiting.event for lines in self.waiting.values() for line in lines.values() for waiting in line]
         return any(event.connection == connection and event.transaction == transaction for event in events)
 
@@ -203,11 +201,6 @@ class FlowControl:
             heapq.heappop(deadlines)
         return None
 
-    def forget(self, connection: int) -> None:
-        """The connection is gone: there is nobody to be started again."""
-        self.stopped.pop(connection, None)
-        self._of_connection.pop(connection, None)
-
     def _end(self, waiting: BlockedSend) -> BlockedSend:
         event = waiting.event
         name = event.message.destination
@@ -219,16 +212,12 @@ class FlowControl:
             del lines[waiting.kind]
             if not lines:
                 del self.waiting[name]
-        others = self._of_connection.get(event.connection, 0) - 1
-        if others > 0:
-            self._of_connection[event.connection] = others
-        else:
-            self._of_connection.pop(event.connection, None)
-        stopped = self.stopped.get(event.connection, 0)
-        if waiting.stops and stopped:
-            if stopped > 1:
-                self.stopped[event.connection] = stopped - 1
-            else:
+        self._of_connection[event.connection] -= 1
+        if not self._of_connection[event.connection]:
+            del self._of_connection[event.connection]
+        if waiting.stops:
+            self.stopped[event.connection] -= 1
+            if not self.stopped[event.connection]:
                 del self.stopped[event.connection]
                 self._region.effects.append(Throttled(event.connection, False))
         return waiting

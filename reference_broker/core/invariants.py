@@ -277,7 +277,7 @@ def check_flow(flow: FlowControl) -> None:
                 full = flow.obstacle(waiting.event)
                 same(f"{name}: full while {waiting.event.message!r} waits", full is None, False)
                 connection = waiting.event.connection
-                if waiting.stops and connection in flow.stopped:
+                if waiting.stops:
                     stopped[connection] = stopped.get(connection, 0) + 1
     same("flow: stopped connections", flow.stopped, stopped)
 

@@ -60,15 +60,15 @@ class Usage:
 
     def percent(self) -> int:
         """Floor of 100 * usage / limit; 0 without a limit."""
-        return 100 * self.used_bytes // self.limit_bytes if self.limit_bytes > 0 else 0
+        return 100 * self.used_bytes // self.limit_bytes if self.limit_bytes else 0
 
-    def is_below(self, percent: int) -> bool:
-        """Whether less than that share of the limit is used."""
-        return self.limit_bytes <= 0 or 100 * self.used_bytes < percent * self.limit_bytes
+    def is_below(self, percent: int, pending_bytes: int = 0) -> bool:
+        """Whether less than that share of the limit is used, with what is not charged yet."""
+        return not self.limit_bytes or 100 * (self.used_bytes + pending_bytes) < percent * self.limit_bytes
 
     def fits(self, size_bytes: int) -> bool:
         """Whether the limit holds after charging so much more."""
-        return self.limit_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
+        return not self.limit_bytes or self.used_bytes + size_bytes <= self.limit_bytes
 
 
 class MemoryTree:

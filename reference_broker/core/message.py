@@ -57,7 +57,6 @@ class Message:
     """What a producer sent, plus what the broker must remember about it while it is here."""
 
     __slots__ = (
-        "accepted_mono_ns",
         "body",
         "correlation_id",
         "delay_ms",
@@ -143,8 +142,6 @@ class Message:
         self.redelivery_count = 0
         #: Where a dead letter came from; empty for a message that was never moved.
         self.original_destination = ""
-        #: Monotonic time at which the broker accepted it, the base of its delay.
-        self.accepted_mono_ns = 0
         #: Broker-wide arrival number, the tie-break of every ordering.
         self.sequence = 0
 
@@ -195,7 +192,6 @@ class Message:
         copy.sender = self.sender
         copy.redelivery_count = self.redelivery_count
         copy.original_destination = self.original_destination
-        copy.accepted_mono_ns = self.accepted_mono_ns
         copy.sequence = self.sequence
         return copy
 

@@ -45,7 +45,7 @@ from brokerproof.reference_broker.core.memory import Memory
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.destination import Destination
-    from brokerproof.reference_broker.core.memory import MemoryTree, Usage
+    from brokerproof.reference_broker.core.memory import MemoryTree
     from brokerproof.reference_broker.core.queue import Queue
     from brokerproof.reference_broker.core.reference import Reference
     from brokerproof.reference_broker.core.subscription import Subscription
@@ -123,11 +123,11 @@ class PagedMemory(Memory):
     def has_space(self, tree: MemoryTree, queue: Queue, *, volatile: bool = False, pending_bytes: int = 0) -> bool:
         """The cursor's gate, for one of its halves."""
         mark = VOLATILE_MARK_PERCENT if volatile else queue.mark_percent
-        if not is_below(queue.usage, mark, pending_bytes):
+        if not queue.usage.is_below(mark, pending_bytes):
             return False
         if self.broker_mark == NO_BROKER_MARK:
             return True
-        return is_below(tree.root, mark if self.broker_mark == OWN_MARK else self.broker_mark, pending_bytes)
+        return tree.root.is_below(mark if self.broker_mark == OWN_MARK else self.broker_mark, pending_bytes)
 
     # -- arrival
 
@@ -243,11 +243,6 @@ class G3Memory(PagedMemory):
     """Generation ``G3``: and a batch ends when it nearly is."""
 
     stop = AFTER_READ_ABOVE_90
-
-
-def is_below(usage: Usage, percent: int, pending_bytes: int) -> bool:
-    """``usage.is_below`` with something on top that is not charged yet."""
-    return usage.limit_bytes <= 0 or 100 * (usage.used_bytes + pending_bytes) < percent * usage.limit_bytes
 
 
 def has_demand(queue: Queue) -> bool:

@@ -65,6 +65,5 @@ class Prefetch:
 
     def narrow(self, consumer: Consumer, count: int) -> None:
         """Settling took ``count`` off the extension."""
-        extension = consumer.extension
-        if extension and consumer.extends and consumer.prefetch:
-            consumer.extension = extension - count if extension > count else 0
+        if consumer.prefetch:
+            consumer.extension = max(consumer.extension - count, 0)

@@ -94,7 +94,6 @@ def rebuild(region: Region, recovered: Recovered) -> None:
         region.store.fill(recovered)
     for added in recovered.messages.values():
         message = added.message
-        message.accepted_mono_ns = region.now.mono_ns
         region.sequence = max(region.sequence, message.sequence)
         region.duplicate_detection.recovered(message.message_id)
         if message.path:

@@ -259,7 +259,6 @@ class Region:
         """The broker takes the message over."""
         self.sequence += 1
         message.sequence = self.sequence
-        message.accepted_mono_ns = self.now.mono_ns
 
     # -- the rest of the event
 

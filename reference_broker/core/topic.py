@@ -49,8 +49,7 @@ class Topic(Destination):
         self.stirred: list[Subscription] = []
         #: Durable subscriptions by key, with a consumer or without.
         self.durables: dict[str, Subscription] = {}
-        #: The policy entry, and whether it limits backlogs.
-        self.policy = policy
+        #: Whether the policy entry limits backlogs.
         self.limited = policy.pending_message_limit >= 0 or policy.pending_message_limit_multiplier >= 0
         #: What it remembers for subscribers that come late; None: nothing.
         self.archive = Archive(policy.recovery) if policy.recovery is not None else None

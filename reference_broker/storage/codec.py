@@ -46,7 +46,6 @@ FIELDS: Final[dict[str, object]] = {
 SPECIAL: Final = {"opened": "properties", "packed": "packed", "extra": "extra", "path": "path"}
 #: attribute -> why the head has none.
 NOT_KEPT: Final[dict[str, str]] = {
-    "accepted_mono_ns": "elapsed time has no meaning in another process",
     "body": "stands beside the head",
     "destination": "stands beside the head",
     "message_id": "stands beside the head",

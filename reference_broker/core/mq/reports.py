@@ -50,20 +50,20 @@ def discards(message: Message) -> bool:
 class Reports:
     """Policy ``mq_reports``."""
 
-    def wanted(self, message: Message, kind: str) -> int:
-        """How many bytes of the body a report of that kind shows; -1: none was asked for."""
+    def wanted(self, message: Message, kind: str) -> int | None:
+        """How many bytes of the body a report of that kind shows; None: none was asked for."""
         name, plain, some, full = KINDS[kind]
         asked = number(message, name) & full
         if asked == full:
             return len(message.body)
         if asked == some:
             return min(DATA_BYTES, len(message.body))
-        return 0 if asked & plain == plain else -1
+        return 0 if asked & plain == plain else None
 
     def make(self, message: Message, kind: str, feedback: int, now: Now) -> Message | None:
         """The report; None if nobody asked for it."""
         shown = self.wanted(message, kind)
-        if shown < 0:
+        if shown is None:
             return None
         told: dict[str, Property] = {"JMS_IBM_MsgType": REPORT, "JMS_IBM_Feedback": feedback or FEEDBACK[kind]}
         return Message(

@@ -24,7 +24,7 @@ def test_copy_of_an_expired_message() -> None:
     assert (dead_letter.message_id, dead_letter.destination, dead_letter.original_destination) == ("m1", DLQ, Q)
     assert (dead_letter.body, dead_letter.priority, dead_letter.timestamp_ms) == (b"xxx", 4, START_MS - 7)
     assert (dead_letter.expiration_ms, dead_letter.persistent, dead_letter.redelivery_count) == (0, True, 0)
-    assert (dead_letter.sequence, dead_letter.accepted_mono_ns) == (old.sequence + 1, d.mono_ns)
+    assert dead_letter.sequence == old.sequence + 1
     assert dead_letter.properties == {
         "colour": "red",
         "originalExpiration": START_MS + 50,

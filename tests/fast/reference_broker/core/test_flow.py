@@ -160,7 +160,7 @@ def test_a_sender_that_goes_leaves_its_sends_behind() -> None:
     d.effects.clear()
     for number in (1, 2):
         d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, f"m{number}"))
-    assert throttled(d.effects) == []
+    assert throttled(d.effects) == [(2, False)], "the node knows that there is nobody to be started again"
     assert d.counter("size", A) == 2
 
 
