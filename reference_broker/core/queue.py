@@ -169,8 +169,7 @@ class Queue(Destination):
             self.region.wake(self)  # what it loads is for consumers, too
             return
         self.subscriptions[subscription.consumer.name] = subscription
-        subscription.offers = [item for item in self.aside.items() if self.wants(subscription, item[1].message)]
-        heapq.heapify(subscription.offers)
+        subscription.offers = sorted(item for item in self.aside.items() if self.wants(subscription, item[1].message))
         if self.choices is not None:
             self.choices.join(subscription)
             self.choices.reopen()
