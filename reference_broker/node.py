@@ -206,7 +206,7 @@ class Node:
         events = session.receive(frame, now)
         self._withhold(state, mark)
         for event in events:
-            if state.rights is not None and (refusal := objection(state, event)) is not None:
+            if (refusal := objection(state, event)) is not None:
                 self._notify(state, refusal)
                 break
             self._handle(event, now)

@@ -172,7 +172,7 @@ class Consumer:
         "turn",
     )
 
-    def __init__(self, event: Subscribe, prefetch: int) -> None:
+    def __init__(self, event: Subscribe, prefetch: int, extends: bool) -> None:
         self.connection = event.connection
         self.name = event.consumer
         #: Messages that may be on the list; 0: it pulls.
@@ -203,7 +203,7 @@ class Consumer:
         self.patterns: list[str] = []
         self.extension = 0
         #: Whether DELIVERED acknowledgements move ``extension``; not while it pulls.
-        self.extends = True
+        self.extends = extends
         self.dispatched = Dispatched()
         #: How many of them acknowledgements in open transactions speak for.
         self.ack_pending = 0
