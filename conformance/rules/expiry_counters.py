@@ -327,9 +327,8 @@ def listeners(facts: Facts) -> list[Listener]:
     """All listeners, and what they were told."""
     found: dict[str, Listener] = {}
     for dest in facts.destinations.values():
-        topic = (
-            facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if dest.sends and not dest.topic else None
-        )
+        heard = dest.sends and (not dest.topic or _has_one_backlog(dest))
+        topic = facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if heard else None
         for session in topic.sessions if topic is not None else ():
             early = session.opened[1] <= min(s.event.t0 for s in dest.sends)
             if session.known and session.ack == "auto" and early and not session.selective:
@@ -338,6 +337,11 @@ def listeners(facts: Facts) -> list[Listener]:
         if advisory.consumer in found and not advisory.message:  # anybody may send there, too
             found[advisory.consumer].told.append(advisory)
     return list(found.values())
+
+
+def _has_one_backlog(dest: Destination) -> bool:
+    """Whether what is sent to a topic can die only once: in the backlog of the one subscription, a durable one."""
+    return dest.kind == "topic" and len(dest.subscriptions) == 1 and bool(dest.subscriptions[0].durable)
 
 
 @rule("EXP-020", over=listeners, handles=ANYTHING)
