@@ -145,7 +145,6 @@ class Consumer:
     """One consumer: what it asked for, its window, and what it owes an answer for."""
 
     __slots__ = (
-        "ack_pending",
         "auto_ack",
         "browser",
         "connection",
@@ -205,8 +204,6 @@ class Consumer:
         #: Whether DELIVERED acknowledgements move ``extension``; not while it pulls.
         self.extends = extends
         self.dispatched = Dispatched()
-        #: How many of them acknowledgements in open transactions speak for.
-        self.ack_pending = 0
         #: The message that is in flight to it without being counted in memory.
         self.reserve: Reference | None = None
 
