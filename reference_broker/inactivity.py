@@ -201,10 +201,9 @@ class Monitor:
         self._started = True
         self._connect_due_ns = _NEVER
         base_ns = now_ns + initial_delay_ms * NS_PER_MS
-        if read_ms > 0:
-            self._read_ms = read_ms
-            self._read_ns = read_ms * NS_PER_MS
-        if write_ms > 0 and self._use_keep_alive:
+        self._read_ms = read_ms
+        self._read_ns = read_ms * NS_PER_MS
+        if self._use_keep_alive:
             self._write_ns = write_ms * NS_PER_MS
         self._plan(base_ns)
 

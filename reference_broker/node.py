@@ -206,7 +206,7 @@ class Node:
         events = session.receive(frame, now)
         self._withhold(state, mark)
         for event in events:
-            if state.rights is not None and (refusal := objection(state, event)) is not None:
+            if (refusal := objection(state, event)) is not None:
                 self._notify(state, refusal)
                 break
             self._handle(event, now)
@@ -331,9 +331,7 @@ class Node:
                     self._undeliverable.append(effect)
                     continue
                 (state.held_messages if state.pending_subscribes else state.session.outbox).append(effect)
-                if not state.announced:
-                    state.announced = True
-                    self._actions.append(state.ready)
+                self._announce(state)
             elif isinstance(effect, Accepted):
                 state = connections.get(effect.connection)
                 if state is None or state.closed:

@@ -98,11 +98,11 @@ class RestampedByOne(DeadLetter):
 class Stamped(Stamping):
     """Base of the mutants of the plug-in: changes what ``stamp`` left behind."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
-        acted = super().stamp(message, wall_ms, network)
-        if acted:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
+        before = message.timestamp_ms, message.expiration_ms
+        super().stamp(message, wall_ms, network)
+        if (message.timestamp_ms, message.expiration_ms) != before:
             self.spoil(message, wall_ms)
-        return acted
 
     def spoil(self, message: Message, wall_ms: int) -> None:
         """Damage a message that was stamped."""
@@ -112,19 +112,18 @@ class Stamped(Stamping):
 class GivesLife(Stamping):
     """A message without an expiration gets one of a second, although nobody asked for it."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
-        acted = super().stamp(message, wall_ms, network)
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
+        super().stamp(message, wall_ms, network)
         if message.expiration_ms <= 0:
             message.expiration_ms = wall_ms + 1000
-        return acted
 
 
 class MarksFirst(Stamping):
     """Every message looks redelivered from the beginning."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
         message.redelivery_count = 1
-        return super().stamp(message, wall_ms, network)
+        super().stamp(message, wall_ms, network)
 
 
 class ExtendsLife(Stamped):
@@ -153,18 +152,17 @@ class ShortensLife(Stamped):
 class ForgetsFutureOnly(Stamping):
     """``futureOnly`` is ignored: expirations are lowered."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
         whole = self.settings
         if whole is None:
-            return False
+            return
         self.settings = TimeStamping(
             ttl_ceiling_ms=whole.ttl_ceiling_ms,
             zero_expiration_override_ms=whole.zero_expiration_override_ms,
             process_network_messages=whole.process_network_messages,
         )
-        acted = super().stamp(message, wall_ms, network)
+        super().stamp(message, wall_ms, network)
         self.settings = whole
-        return acted
 
 
 class NoCeiling(Stamping):
@@ -196,11 +194,10 @@ class StampsUnstamped(Stamping):
 class StampsWithoutPlugin(Stamping):
     """Without the plug-in the timestamp is replaced all the same."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
         if self.settings is None and message.timestamp_ms > 0:
             message.timestamp_ms = wall_ms
-            return False
-        return super().stamp(message, wall_ms, network)
+        super().stamp(message, wall_ms, network)
 
 
 class RescuesDead(Stamping):
@@ -211,18 +208,16 @@ class RescuesDead(Stamping):
         return 60_000 if message.expiration_ms > 0 >= ttl_ms else ttl_ms
 
 
-class ActsOnEqual(Stamped):
+class ActsOnEqual(Stamping):
     """Under ``futureOnly`` the timestamp is replaced although the new expiration is not later."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
-        acted = Stamping.stamp(self, message, wall_ms, network)
-        settings = self.settings
-        if not acted and settings is not None and settings.future_only and self.applies(message, network):
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
+        applies, settings = self.applies(message, network), self.settings
+        before = message.timestamp_ms, message.expiration_ms
+        super().stamp(message, wall_ms, network)
+        untouched = (message.timestamp_ms, message.expiration_ms) == before
+        if untouched and settings is not None and settings.future_only and applies:
             message.timestamp_ms = wall_ms
-        return acted
-
-    def spoil(self, message: Message, wall_ms: int) -> None:
-        """Unused: the defect lies where nothing was stamped."""
 
 
 class AsClassic(ClassicStamping):
@@ -232,13 +227,12 @@ class AsClassic(ClassicStamping):
 class BackByOne(Stamping):
     """``futureOnly`` moves the timestamp of a message without an expiration back by one millisecond."""
 
-    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> None:
         mortal = message.expiration_ms > 0
         sent_ms = message.timestamp_ms
-        acted = super().stamp_forward(message, ttl_ms, wall_ms)
+        super().stamp_forward(message, ttl_ms, wall_ms)
         if not mortal and message.timestamp_ms == sent_ms:
             message.timestamp_ms -= 1
-        return acted
 
 
 class RoomyCeiling(Stamping):

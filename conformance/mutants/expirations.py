@@ -237,9 +237,9 @@ class Mumbles(DeadLetter):
 class WholeSeconds(Stamping):
     """Expirations are cut to whole seconds."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
         message.expiration_ms -= message.expiration_ms % 1000
-        return super().stamp(message, wall_ms, network)
+        super().stamp(message, wall_ms, network)
 
 
 class OneBox(DeadLetter):

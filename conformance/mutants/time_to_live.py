@@ -98,10 +98,9 @@ class SweepsQueuesOnly(Broker):
 class LeavesDead(Stamping):
     """A message whose own stamps call it dead is not stamped: nothing is rescued."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
-        if 0 < message.expiration_ms < wall_ms:
-            return False
-        return super().stamp(message, wall_ms, network)
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
+        if not 0 < message.expiration_ms < wall_ms:
+            super().stamp(message, wall_ms, network)
 
 
 class Unordered(Delay):

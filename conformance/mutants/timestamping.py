@@ -11,19 +11,18 @@ from brokerproof.reference_broker.core.timestamping import Stamping, wrap_int64
 class StampsBridged(Stamping):
     """What came over a bridge is stamped, whatever the configuration says."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:  # noqa: ARG002 - the defect
-        return super().stamp(message, wall_ms, False)
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:  # noqa: ARG002 - the defect
+        super().stamp(message, wall_ms, False)
 
 
 class Overflows(Stamping):
     """A sum that does not fit becomes a time near the present."""
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
         life_ms = message.expiration_ms - message.timestamp_ms
-        acted = super().stamp(message, wall_ms, network)
-        if acted and life_ms > 0 and wrap_int64(life_ms + wall_ms) < 0:
+        super().stamp(message, wall_ms, network)
+        if message.timestamp_ms == wall_ms and life_ms > 0 and wrap_int64(life_ms + wall_ms) < 0:
             message.expiration_ms = wall_ms + 3_600_000
-        return acted
 
 
 class RestampsMoved(Stamping):

@@ -17,7 +17,7 @@ from brokerproof.conformance.facts.expiration import Death, alive, may_die, sure
 from brokerproof.conformance.facts.expiries import Expiries
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import gone_ns
-from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Reading, Session
+from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.rules.expiry import ANYTHING, CLOCKS, mortal_copies, unread
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
@@ -28,18 +28,44 @@ STEPPED_BACK = "the broker's clock had stepped back before"
 LOOK_AHEAD = 16
 
 
-def living(facts: Facts) -> list[Copy | Expiries]:
+def topic_figures(facts: Facts) -> list[tuple[Reading, int]]:
+    """What counters say of expiries on topics of which it is known who subscribes, and the most that they can say: each
+    publication dies once for each subscription, or once for all of them when it comes.
+    """
+    if facts.beyond or any(session.wild for session in facts.sessions.values()):
+        return []
+    fanned = [send for send in facts.sends.values() if send.dest.kind not in {"queue", "topic"}]
+    found: list[tuple[Reading, int]] = []
+    for dest in facts.destinations.values():
+        readings = [reading for reading in dest.readings if reading.event.expired is not None]
+        sends = [*dest.sends, *fanned] if dest.kind == "topic" and not dest.virtual and readings else []
+        dying = [send for send in sends if _can_be_counted(facts, send)]
+        if not sends or any(send.event.again for send in dying):
+            continue
+        begun, times = sorted(send.event.t0 for send in dying), max(1, len(dest.subscriptions))
+        found += [(reading, times * bisect_right(begun, reading.event.t1)) for reading in readings]
+    return found
+
+
+def _can_be_counted(facts: Facts, send: Send) -> bool:
+    return may_die(facts, send) or any(copy.called_expired for copy in send.copies.values())
+
+
+def living(facts: Facts) -> list[Copy | Expiries | tuple[Reading, int]]:
     """Copies that die, and what counters say of them."""
-    return [*facts.rows(mortal_copies), *facts.expiries]
+    return [*facts.rows(mortal_copies), *facts.expiries, *facts.rows(topic_figures)]
 
 
 @rule("EXP-003", over=living, handles=ANYTHING, faults=CLOCKS, absence=True)
-def alive_until_its_expiration(facts: Facts, row: Copy | Expiries) -> Findings:
+def alive_until_its_expiration(facts: Facts, row: Copy | Expiries | tuple[Reading, int]) -> Findings:
     """A message is alive while the broker's clock is not greater than its expiration: until then it is neither found
     among the dead letters nor counted as expired.
     """
     if isinstance(row, Expiries):
         yield from _counted_early(row)
+        return
+    if isinstance(row, tuple):
+        yield from _more_than(*row)
         return
     death, clock = facts.death(row.send), facts.broker_clock
     if death is None:
@@ -130,6 +156,13 @@ def _counted_early(one: Expiries) -> Findings:
     if 0 < lacking <= one.suspects and one.suspect is not None:
         why = f"{lacking} of {one.suspects} that nobody received were taken for dead when they came: {one.lived} lived"
         yield broken("too-early", one.suspect, one.reading, why=why)
+
+
+def _more_than(reading: Reading, most: int) -> Findings:
+    if (reading.event.expired or 0) > most:
+        yield broken("too-early", reading, why=f"its messages can have died {most} times by the broker's clock at most")
+    elif reading.event.expired:
+        yield held("alive-till-then", "the broker counted expired messages")
 
 
 def counted(facts: Facts) -> list[Expiries]:
@@ -294,9 +327,8 @@ def listeners(facts: Facts) -> list[Listener]:
     """All listeners, and what they were told."""
     found: dict[str, Listener] = {}
     for dest in facts.destinations.values():
-        topic = (
-            facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if dest.sends and not dest.topic else None
-        )
+        heard = dest.sends and (not dest.topic or _has_one_backlog(dest))
+        topic = facts.destinations.get(expiries_of(dest.name, topic=dest.topic)) if heard else None
         for session in topic.sessions if topic is not None else ():
             early = session.opened[1] <= min(s.event.t0 for s in dest.sends)
             if session.known and session.ack == "auto" and early and not session.selective:
@@ -305,6 +337,11 @@ def listeners(facts: Facts) -> list[Listener]:
         if advisory.consumer in found and not advisory.message:  # anybody may send there, too
             found[advisory.consumer].told.append(advisory)
     return list(found.values())
+
+
+def _has_one_backlog(dest: Destination) -> bool:
+    """Whether what is sent to a topic can die only once: in the backlog of the one subscription, a durable one."""
+    return dest.kind == "topic" and len(dest.subscriptions) == 1 and bool(dest.subscriptions[0].durable)
 
 
 @rule("EXP-020", over=listeners, handles=ANYTHING)

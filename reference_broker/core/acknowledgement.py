@@ -105,7 +105,7 @@ class Acknowledgement:
         """
         if rule.scope == RANGE:
             deliveries = consumer.dispatched.between(first, last, destination)
-            if consumer.ack_pending and deliveries is not None and rule.outcome != KEPT:
+            if deliveries is not None and rule.outcome != KEPT:
                 return [delivery for delivery in deliveries if delivery.pending_ack is None]
             return deliveries
         if rule.scope == NOTHING:

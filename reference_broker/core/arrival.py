@@ -103,11 +103,12 @@ class Arrivals:
         """The broker accepts the message: from now on it answers for it."""
         region = self._region
         region.number(message)
-        old_ms = message.timestamp_ms
+        stamps = message.timestamp_ms, message.expiration_ms
         if message.opened is None or message.opened:
             region.policies.relative_ttl.take(message)
-        if region.policies.timestamping.stamp(message, region.now.wall_ms, network):
-            text = f"Set message {message.message_id} timestamp from {old_ms} to {message.timestamp_ms}"
+        region.policies.timestamping.stamp(message, region.now.wall_ms, network)
+        if (message.timestamp_ms, message.expiration_ms) != stamps:
+            text = f"Set message {message.message_id} timestamp from {stamps[0]} to {message.timestamp_ms}"
             region.effects.append(Logged("DEBUG", timestamping.LOGGER, text))
         if message.ttl_ms > 0:
             ceiling_ms = region.policies.timestamping.ceiling_ms(network=network)

@@ -96,7 +96,7 @@ class Durable:
         names = members(event.destination)
         self.names = [name for name in names if not is_wild(name)]
         self.patterns = [name for name in names if is_wild(name)]
-        self.absent = Consumer(event, 0)
+        self.absent = Consumer(event, 0, extends=False)
         self.absent.connection = NOBODY
         self.consumer: Consumer | None = None
         #: Its places, one at each topic.

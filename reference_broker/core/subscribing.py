@@ -48,11 +48,9 @@ def receive(region: Region, event: Subscribe) -> Consumer:
         raise SubscribeRefused("bad-pending-limit", text)
     entry = policy_for(names[0], region.config.destinations)
     try:
-        consumer = Consumer(event, region.policies.prefetch.granted(event, entry))
+        return Consumer(event, region.policies.prefetch.granted(event, entry), entry.use_prefetch_extension)
     except BadSelector as bad:
         raise SubscribeRefused("bad-selector", str(bad)) from None
-    consumer.extends = entry.use_prefetch_extension
-    return consumer
 
 
 def grant_prefetch(region: Region, event: Subscribe, consumer: Consumer) -> None:

@@ -145,7 +145,6 @@ class Consumer:
     """One consumer: what it asked for, its window, and what it owes an answer for."""
 
     __slots__ = (
-        "ack_pending",
         "auto_ack",
         "browser",
         "connection",
@@ -172,7 +171,7 @@ class Consumer:
         "turn",
     )
 
-    def __init__(self, event: Subscribe, prefetch: int) -> None:
+    def __init__(self, event: Subscribe, prefetch: int, extends: bool) -> None:
         self.connection = event.connection
         self.name = event.consumer
         #: Messages that may be on the list; 0: it pulls.
@@ -203,10 +202,8 @@ class Consumer:
         self.patterns: list[str] = []
         self.extension = 0
         #: Whether DELIVERED acknowledgements move ``extension``; not while it pulls.
-        self.extends = True
+        self.extends = extends
         self.dispatched = Dispatched()
-        #: How many of them acknowledgements in open transactions speak for.
-        self.ack_pending = 0
         #: The message that is in flight to it without being counted in memory.
         self.reserve: Reference | None = None
 

@@ -85,22 +85,26 @@ class Stamping:
             ttl = settings.ttl_ceiling_ms
         return ttl
 
-    def stamp(self, message: Message, wall_ms: int, network: bool) -> bool:
-        """Rewrite the message in place by the broker's clock; True if it acted (then ActiveMQ logs one line)."""
+    def stamp(self, message: Message, wall_ms: int, network: bool) -> None:
+        """Rewrite the message in place by the broker's clock."""
         settings = self.settings
         if settings is None or not self.applies(message, network):
-            return False
+            return
         ttl_ms = self.ttl_ms(message, settings)
         if settings.future_only:
-            return self.stamp_forward(message, ttl_ms, wall_ms)
+            self.stamp_forward(message, ttl_ms, wall_ms)
+        else:
+            self.replace(message, ttl_ms, wall_ms)
+
+    def replace(self, message: Message, ttl_ms: int, wall_ms: int) -> None:
+        """Rule 5."""
         expiration_ms = wrap_int64(ttl_ms + wall_ms)
         if ttl_ms > 0 and expiration_ms > 0:
             message.expiration_ms = expiration_ms
         message.timestamp_ms = wall_ms
-        return True
 
-    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
-        """Rule 4; True if it acted."""
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> None:
+        """Rule 4."""
         old_ms, sent_ms = message.expiration_ms, message.timestamp_ms
         if old_ms <= 0:
             new_ms = wrap_int64(ttl_ms + wall_ms)
@@ -109,21 +113,15 @@ class Stamping:
         elif ttl_ms > 0:
             new_ms = wrap_int64(ttl_ms + max(sent_ms, wall_ms))
             if new_ms <= 0:
-                return False
+                return
             message.expiration_ms = new_ms
         message.timestamp_ms = max(sent_ms, wall_ms)
-        return message.expiration_ms != old_ms or message.timestamp_ms != sent_ms
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicStamping(Stamping):
     """Policy ``timestamping``, generation ``classic``."""
 
-    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> bool:
-        expiration_ms = wrap_int64(ttl_ms + wall_ms)
-        if expiration_ms <= message.expiration_ms:
-            return False
-        if ttl_ms > 0 and expiration_ms > 0:
-            message.expiration_ms = expiration_ms
-        message.timestamp_ms = wall_ms
-        return True
+    def stamp_forward(self, message: Message, ttl_ms: int, wall_ms: int) -> None:
+        if wrap_int64(ttl_ms + wall_ms) > message.expiration_ms:
+            self.replace(message, ttl_ms, wall_ms)

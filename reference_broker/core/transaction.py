@@ -233,7 +233,6 @@ class Transactions:
         self.open[connection][name].pending_acks.append(pending_ack)
         for delivery in deliveries:
             delivery.pending_ack = pending_ack
-        consumer.ack_pending += len(deliveries)
         if rule.widens_in_transaction:
             self._settlements.widen(consumer, deliveries)
 
@@ -290,7 +289,6 @@ class Transactions:
                 delivery.subscription.destination.redeem(delivery)
             elif delivery.is_held():
                 present.append(delivery)
-        pending_ack.consumer.ack_pending -= len(pending_ack.deliveries)
         pending_ack.deliveries = []
         if present:
             self._settlements.apply(pending_ack.consumer, pending_ack.rule, present)
@@ -312,7 +310,6 @@ class Transactions:
                     kept[place.name] = []
                     places.append(place)
                 kept[place.name].append(delivery)
-        pending_ack.consumer.ack_pending -= len(pending_ack.deliveries)
         pending_ack.deliveries = []
         self._settlements.unwiden(pending_ack.consumer, present)
         for place in places:

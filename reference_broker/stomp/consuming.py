@@ -30,7 +30,7 @@ from brokerproof.reference_broker.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from brokerproof.reference_broker.core.message import TEMP_TOPIC, TOPIC
+from brokerproof.reference_broker.core.prefetch import QUEUE_PREFETCH, UNASKED
 from brokerproof.reference_broker.core.selector import CONVERSION
 from brokerproof.reference_broker.session.destination_options import apply_options, split_options
 from brokerproof.reference_broker.stomp.frames import V10, Frame, StompProtocolError
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.stomp.session_state import SessionState
     from brokerproof.reference_broker.stomp.subscriptions import Unsettled
 
-QUEUE_PREFETCH: Final = 1000
-TOPIC_PREFETCH: Final = 32767
-DURABLE_PREFETCH: Final = 100
 ACK_MODES: Final = ("auto", "client", "client-individual")
 _UNSUPPORTED: Final[dict[str, str]] = {
     # Artemis's and RabbitMQ's words
@@ -93,18 +90,19 @@ def subscribe(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # no
     durable = headers.get("activemq.subscriptionName", "")
     if durable and not state.client_id:
         raise StompProtocolError(f"activemq.subscriptionName:{durable} needs a client-id; send that header in CONNECT")
+    browser = _browser(headers, state.version)
     event = Subscribe(
         state.connection,
         "",
         destination,
-        _prefetch(headers, destination, durable),
+        _prefetch(headers, browser=browser),
         dispatch_async=switch(headers, "activemq.dispatchAsync", default=True),
         auto_ack=ack_mode == "auto",
         selector=_selector(headers),
         no_local=switch(headers, "activemq.noLocal"),
         exclusive=switch(headers, "activemq.exclusive"),
         priority=_priority(headers),
-        browser=_browser(headers, state.version),
+        browser=browser,
         durable=durable,
         retroactive=switch(headers, "activemq.retroactive"),
         pending_limit=number(headers, "activemq.maximumPendingMessageLimit", 0),
@@ -117,13 +115,10 @@ def subscribe(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # no
     return events
 
 
-def _prefetch(headers: dict[str, str], destination: str, durable: str) -> int:
-    default = QUEUE_PREFETCH
-    if durable:
-        default = DURABLE_PREFETCH
-    elif destination.startswith((TOPIC, TEMP_TOPIC)):
-        default = TOPIC_PREFETCH
-    prefetch = number(headers, "activemq.prefetchSize", default)
+def _prefetch(headers: dict[str, str], *, browser: bool) -> int:
+    if "activemq.prefetchSize" not in headers:
+        return QUEUE_PREFETCH if browser else UNASKED  # as in ActiveMQ, a browser has a consumer's window
+    prefetch = number(headers, "activemq.prefetchSize", 0)
     if prefetch < 0:
         raise StompProtocolError(f"activemq.prefetchSize:{prefetch} is negative; send 1 or more")
     return prefetch

@@ -47,25 +47,23 @@ _REPEATING: Final = ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDU
 #: What the core calls the first message of a group for its consumer; on the wire it is a field.
 FIRST: Final = "JMSXGroupFirstForConsumer"
 
-#: Fields that only the consumer understands, with the value that says nothing.
-_EXTRA: Final[tuple[tuple[str, object], ...]] = (
-    ("originalTransactionId", None),
-    ("dataStructure", None),
-    ("targetConsumerId", None),
-    ("userID", None),
-    ("recievedByDFBridge", False),
-    ("droppable", False),
-    ("cluster", None),
-    ("remoteBlobUrl", None),
-    ("mimeType", None),
-    ("deletedByBroker", False),
-)
 _PLACE: Final = kinds.BLOB_MESSAGE.index
-_EXTRA_PLACES: Final = tuple((_PLACE[name], nothing) for name, nothing in _EXTRA)
-#: Of those the ones that every message has, to be looked at together.
-_COMMON: Final = tuple((place, nothing) for place, nothing in _EXTRA_PLACES if place < len(kinds.FIELDS))
-_common: Final = itemgetter(*(place for place, _ in _COMMON))
-_NOTHING: Final = tuple(nothing for _, nothing in _COMMON)
+#: Where those fields stand that only the consumer understands.
+_EXTRA: Final = (
+    _PLACE["originalTransactionId"],
+    _PLACE["dataStructure"],
+    _PLACE["targetConsumerId"],
+    _PLACE["userID"],
+    _PLACE["recievedByDFBridge"],
+    _PLACE["droppable"],
+    _PLACE["cluster"],
+    _PLACE["remoteBlobUrl"],
+    _PLACE["mimeType"],
+    _PLACE["deletedByBroker"],
+)
+#: Of those the ones that every message has, to be looked at together; and what they say if they say nothing.
+_common: Final = itemgetter(*(place for place in _EXTRA if place < len(kinds.FIELDS)))
+_NOTHING: Final = _common(kinds.BLOB_MESSAGE.make().values)
 _EXTRA_CODEC: Final = Codec(VERSION_MAX)
 
 # Where a message's fields stand.
@@ -173,7 +171,7 @@ def _extra(data: Data) -> bytes:
     if view is None and data.kind is not kinds.BLOB_MESSAGE and _common(values) == _NOTHING:
         return b""
     kept = kinds.BLOB_MESSAGE.make()
-    for place, _ in _EXTRA_PLACES:
+    for place in _EXTRA:
         if place < size:
             kept.values[place] = values[place]
     kept["correlationId"] = view
@@ -257,7 +255,7 @@ class Renderer:
         if kept is None:
             return None
         size = len(data.values)
-        for place, _ in _EXTRA_PLACES:
+        for place in _EXTRA:
             if place < size:
                 data.values[place] = kept.values[place]
         view = kept["correlationId"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import PolicySpec
+from brokerproof.conformance.experiment.destinations import expiries_of
 from brokerproof.conformance.experiment.history import Acknowledge
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
@@ -116,3 +118,29 @@ def test_who_uses_a_backlog_takes_what_died_there() -> None:
 def test_nobody_owes_a_sweep_of_what_lives_or_is_not_stored() -> None:
     assert unused(0, ttl_ms=60_000) is NOT_EXERCISED
     assert unused(0, persistent=False) is NOT_EXERCISED
+
+
+@pytest.mark.parametrize(
+    ("names", "expired", "verdict"),
+    [(("c0",), 1, SATISFIED), (("c0",), 2, VIOLATED), (("c0", "c1"), 2, SATISFIED), (("c0", "c1"), 3, VIOLATED)],
+)
+def test_a_publication_dies_once_for_each_subscription(
+    names: tuple[str, ...], expired: int, verdict: VerdictKind
+) -> None:
+    run = away(*names).at(5500).rest("t0", expired=expired).finish()
+    assert run.verdicts("EXP-003")["EXP-003"].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("names", "heard", "verdict"),
+    [(("c0",), 1, SATISFIED), (("c0",), 0, VIOLATED), (("c0", "c1"), 0, NOT_EXERCISED)],
+)
+def test_a_death_in_the_only_backlog_is_told(names: tuple[str, ...], heard: int, verdict: VerdictKind) -> None:
+    told, topic = Clocked(policies=[PolicySpec(advisories=True)]).connect("p0"), expiries_of("t0", topic=True)
+    for name in names:
+        told.connect(name).subscribe(f"{name}/1", "t0", durable="d1").leave(f"{name}/1")
+    told.connect("c9").subscribe("c9/1", topic, ack="auto").at(10).post("p0/1", "t0", ttl_ms=100).at(5000)
+    for _ in range(heard):
+        told.arrive("c9/1", "", original_id="a")
+    run = told.rest("t0", expired=1).at(6000).close().finish()
+    assert run.verdicts("EXP-020")["EXP-020"].verdict is verdict

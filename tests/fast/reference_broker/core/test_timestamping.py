@@ -83,9 +83,8 @@ def test_edge_table(
 ) -> None:
     for policy, row in ((ClassicStamping, (stamped, expires)), (Stamping, DOCUMENTED.get(name, (stamped, expires)))):
         message = Message("m", "queue://q", b"", timestamp_ms=timestamp, expiration_ms=expiration)
-        acted = policy(settings).stamp(message, N, network=False)
+        policy(settings).stamp(message, N, network=False)
         assert (message.timestamp_ms, message.expiration_ms) == row
-        assert acted or row == (timestamp, expiration)
 
 
 @pytest.mark.parametrize("sent", [N - 500, N - 1, N, N + 1, N + 500])
