@@ -327,8 +327,8 @@ class Hosts:
         if dest is None:
             raise SuiteProblem(f"the agent of {host} tells of an arrival at {event.consumer!r}, which never subscribed")
         message = self.names.ours(event.message)
-        if message is None and dest.startswith(ADVISORIES):
-            message = ""  # advisories are nobody's messages; their topics have the run's name
+        if message is None and (dest.startswith(ADVISORIES) or self.state.destinations.kind(dest) == "temporary"):
+            message = ""  # advisories are nobody's messages, nor are reports without data; both come to this run alone
         if message is None:
             return
         self.last_arrival_ns = time.monotonic_ns()
