@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.experiment.destinations import Destination, Destinations, queues
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.worlds.live.hosts import Hosts
 from brokerproof.conformance.worlds.port import Recorder
@@ -16,10 +17,13 @@ OTHERS = "ID:somebody-1:1"
 
 
 @pytest.mark.parametrize(
-    ("dest", "expected"), [("ActiveMQ.Advisory.Consumer.Queue.q0", ["p0/1", ""]), ("q0", ["p0/1"])]
+    ("dest", "expected"),
+    [("ActiveMQ.Advisory.Consumer.Queue.q0", ["p0/1", ""]), ("~c0", ["p0/1", ""]), ("q0", ["p0/1"])],
 )
-def test_what_a_program_sends_to_an_advisory_topic_is_no_advisory(dest: str, expected: list[str]) -> None:
-    state: Any = SimpleNamespace(destinations=SimpleNamespace(declared=[]))
+def test_what_is_not_this_programs_is_heard_where_nobody_else_listens(dest: str, expected: list[str]) -> None:
+    """Advisories, and a queue manager's reports without data."""
+    temporary = Destination("~c0", "temporary", host="c0")
+    state: Any = SimpleNamespace(destinations=Destinations([*queues("q0"), temporary]))
     laboratory: Any = None
     recorder = Recorder()
     hosts = Hosts(laboratory, state, recorder)
