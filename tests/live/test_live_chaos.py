@@ -264,9 +264,9 @@ def test_an_activemq_with_little_memory_refuses_and_goes_on(tmp_path: Path) -> N
     sends = [event.result for event in history.events if isinstance(event, Sent)]
     assert "fail" in sends[1:-1]
     assert sends[-1] == "ok"
-    # What it refused for want of memory stays charged to the queue, in some runs.
+    # What it refused for want of memory stays charged to the queue, in some runs, beside what is kept there or alone.
     violated = {one.requirement for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED}
-    assert violated <= {"MEM-003"}
+    assert violated <= {"MEM-003", "MEM-008"}
 
 
 def test_an_activemq_whose_disk_is_full_ends(tmp_path: Path) -> None:
