@@ -39,6 +39,11 @@ def commands(tables: Tables) -> list[Operate]:
     return [event for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
 
 
+def all_commands(tables: Tables) -> list[Command]:
+    """What its configuration and its operator said, of what was not refused."""
+    return [Command(line) for line in (*tables.declared.mqsc, *(event.command or "" for event in commands(tables)))]
+
+
 def cancels(tables: Tables) -> list[Operate]:
     """When an operator took, or may have taken, a message off the staging queue."""
     return [event for event in commands(tables) if (event.command or "").lstrip().upper().startswith("DELETE STAGED")]
@@ -126,13 +131,14 @@ def between(tables: Tables, event: Event) -> list[Objects | None]:
 def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
     """Mark where an operator's commands may change what becomes of messages."""
     told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
-    if not told:
+    if not told and not tables.declared.mqsc:
         return
     watched = {
         event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
     }
     several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
     ways = [(send, _ways(tables, send, watched)) for send in sends]
+    _mark_aliases(tables, told, {*watched, *(name for _, names in ways for name in names)})
     delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
     for event in told:
         queue = None if event.result == "fail" else _subject(Command(event.command or ""))
@@ -147,6 +153,18 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
             places += [queue, *(name for _, names in ways if queue in names for name in names)]
         for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
             tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+
+
+def _mark_aliases(tables: Tables, told: list[Operate], used: Iterable[str]) -> None:
+    """Mark everything where a name that somebody uses, or that dead letters go to, may be another queue's: messages
+    that were sent before may come to that one, too.
+    """
+    lines = [*tables.declared.mqsc, *(event.command or "" for event in told if event.result != "fail")]
+    said = [one for one in map(Command, lines) if one.verb in {"DEFINE", "ALTER"} and not one.wrong]
+    names = {*used, DEAD_LETTERS, *_own_dead_letters(tables, used), *(str(one.attributes.get("DEADQ")) for one in said)}
+    if any(one.kind == "QALIAS" and one.name in names for one in said):
+        for kind in (marks.ALIAS, marks.MQSC):
+            tables.marks.put(kind, "", (0, NEVER))
 
 
 def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:
@@ -168,7 +186,7 @@ def _subject(told: Command) -> str | None:
         return None
     if told.kind in {"QMGR", "DELAYPROC", "STAGED"}:
         return "" if "DEADQ" in told.attributes else STAGING
-    if told.kind not in {"QLOCAL", "TOPIC"}:
+    if told.kind not in {"QLOCAL", "QALIAS", "TOPIC"}:
         return ""
     name = str(told.attributes.get("TOPICSTR") or told.name)
     return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name
