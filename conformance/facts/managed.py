@@ -17,6 +17,8 @@ from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, kind_of
 
+#: What a message leaves to its queue's definition: property -> (the value that does so, the attribute).
+AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": (2, "DEFPSIST"), "JMS_IBM_MQMD_Priority": (-1, "DEFPRTY")}
 #: What the queues of subscribers are made from.
 MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
 #: How a sender asks for reports, and what none of them is without; and for no dead letter.
@@ -138,7 +140,7 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
     }
     several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
     ways = [(send, _ways(tables, send, watched)) for send in sends]
-    _mark_aliases(tables, told, {*watched, *(name for _, names in ways for name in names)})
+    _mark_resolved(tables, told, ways, several)
     delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
     for event in told:
         queue = None if event.result == "fail" else _subject(Command(event.command or ""))
@@ -155,16 +157,23 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
             tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
 
 
-def _mark_aliases(tables: Tables, told: list[Operate], used: Iterable[str]) -> None:
-    """Mark everything where a name that somebody uses, or that dead letters go to, may be another queue's: messages
-    that were sent before may come to that one, too.
+def _mark_resolved(tables: Tables, told: list[Operate], ways: list[tuple[Send, list[str]]], several: list[str]) -> None:
+    """Mark where a name that somebody uses, or that dead letters go to, may be another queue's (messages that were sent
+    before may come to that one, too), or a queue's definition decides about a message.
     """
     lines = [*tables.declared.mqsc, *(event.command or "" for event in told if event.result != "fail")]
     said = [one for one in map(Command, lines) if one.verb in {"DEFINE", "ALTER"} and not one.wrong]
-    names = {*used, DEAD_LETTERS, *_own_dead_letters(tables, used), *(str(one.attributes.get("DEADQ")) for one in said)}
-    if any(one.kind == "QALIAS" and one.name in names for one in said):
-        for kind in (marks.ALIAS, marks.MQSC):
-            tables.marks.put(kind, "", (0, NEVER))
+    aliases = [one.name for one in said if one.kind == "QALIAS"]
+    touched = [*aliases, *(str(one.attributes.get("TARGET", "")) for one in said if one.kind == "QALIAS")]
+    decided = AS_DEFINED.keys()
+    places = [name for send, names in ways for name in names if {*names} & {*touched} or send.headers.keys() & decided]
+    letters = _own_dead_letters(tables, [*places, *several])
+    dead = {*letters, DEAD_LETTERS, *(str(one.attributes.get("DEADQ")) for one in said)}
+    if not places and not dead & {*aliases}:
+        return
+    for place in dict.fromkeys([*places, *touched, *several, *letters, DEAD_LETTERS, marks.WHOLE]):
+        for kind in (marks.RESOLVED, marks.MQSC):
+            tables.marks.put(kind, place, (0, NEVER))
 
 
 def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:

@@ -122,7 +122,7 @@ def rule(
 
     def register(judge: Callable[[Facts, Entry], Findings]) -> Callable[[Facts, Entry], Findings]:
         assert requirement not in RULES, f"{requirement} has a rule already"
-        handled = marks.mask(handles) & ~marks.ALIAS
+        handled = marks.mask(handles) & ~marks.RESOLVED
         handled = handled & ~marks.MQSC if absence else handled | marks.MQSC
         RULES[requirement] = Rule(requirement, over, judge, handled, faults)
         return judge
