@@ -11,7 +11,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
-from brokerproof.conformance.facts.managed import DISCARD, MODEL, cancels, states
+from brokerproof.conformance.facts.managed import DISCARD, MODEL, REPORT, cancels, states
 from brokerproof.conformance.facts.mqsc import Objects, State, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
 from brokerproof.conformance.facts.rows import Copy
@@ -62,8 +62,8 @@ def ending_of(tables: Tables, copy: Copy) -> Ending | None:
         told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
         put = takes_letters(tables, send.event.size)
         return Ending(GONE, UNKNOWN, found[1], told=told) if put or not told else None
-    fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
-    return None if fault is None else _ending(objects, copy, fault, found[1])
+    fault = _fault(tables, objects.queue(MODEL if dest.topic else dest.name), send.event.size)
+    return None if fault is None else _ending(tables, objects, copy, fault, found[1])
 
 
 def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | None:
@@ -76,21 +76,30 @@ def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | N
     return all_[last], all_[last + 1].event if last + 1 < len(all_) else None
 
 
-def _fault(row: dict[str, Value], size_bytes: int) -> int | None:
+def _fault(tables: Tables, row: dict[str, Value], size_bytes: int) -> int | None:
     """Why a queue takes nothing; 0: it does; None: it may be full."""
     if row["PUT"] == "DISABLED":
         return INHIBITED
     if size_bytes > int(row["MAXMSGL"]):
         return TOO_BIG
-    return 0 if int(row["MAXDEPTH"]) >= PLENTY else FULL if not int(row["MAXDEPTH"]) else None
+    depth = int(row["MAXDEPTH"])
+    return 0 if depth >= min(PLENTY, _most(tables)) else None if depth else FULL
 
 
-def _ending(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
+def _most(tables: Tables) -> int:
+    """What no queue holds more of: every message, and every report, wherever they went."""
+    sends = [send for send in tables.sends.values() if not send.refused]
+    asked = [1 + sum(name.startswith(REPORT) for name in send.event.headers) for send in sends]
+    several = [max(len(tables.names.parts(send.event.dest)), len(send.copies)) for send in sends]
+    return sum(one * count for one, count in zip(asked, several, strict=True))
+
+
+def _ending(tables: Tables, objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
     event = copy.send.event
     if not fault:
         return Ending(PUT, 0, until)
     letters = str(objects.qmgr["DEADQ"])
-    full = _fault(objects.queue(letters), event.size) if letters else FULL
+    full = _fault(tables, objects.queue(letters), event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
         return None
     told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
@@ -109,7 +118,7 @@ def takes_letters(tables: Tables, size_bytes: int) -> bool:
     """Whether the dead-letter queue takes everything of that size, all the time."""
     known = [state.objects for state in states(tables)]
     return all(
-        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(one.queue(LETTERS), size_bytes) == 0
+        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(tables, one.queue(LETTERS), size_bytes) == 0
         for one in known
     )
 

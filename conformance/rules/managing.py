@@ -5,11 +5,13 @@ their operator says (DLY-033, DLY-038, DLY-045 to DLY-050).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import between, cancels
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
     NAMES,
@@ -40,7 +42,7 @@ class Put:
     def __init__(self, send: Send, reasons: Reasons) -> None:
         self.send = send
         self.reasons = reasons
-        self.marks = send.marks
+        self.marks = send.marks & ~RESOLVED  # what an alias stands for is known
 
 
 def puts(facts: Facts) -> list[Put]:
@@ -206,7 +208,11 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
 
 def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
     """What is shown of the messages on the staging queue, or taken off it."""
-    if event.result == "fail" or not facts.simulated or facts.restarts:
+    if event.result == "fail" or not facts.simulated:
+        return
+    if facts.restarts:
+        if why := _came_again(facts, event):
+            yield broken("otherwise", event, why=f"{why}: {event.shown!r}")
         return
     rows, least_most = _rows(event), depth_of(facts, event, STAGING)
     wrong = "a line is no message" if rows is None else _strange(rows, one_each=not _several(facts))
@@ -222,6 +228,25 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
         )
     else:
         yield held("as-it-is", "staged")
+
+
+def _came_again(facts: Facts, event: Operate) -> str:
+    """Why something cannot be shown, though a restart may have given it another id: more of one message than there were
+    when the staging queue was last shown, but for those that were taken off.
+    """
+    left: Counter[str] = Counter()
+    for one in told(facts):
+        rows = _rows(one) if one.seq <= event.seq and one.result == "ok" else None
+        shown = Counter(original for _, original in rows or [])
+        if rows is None:
+            continue
+        if Command(one.command or "").verb != "DELETE":
+            if one is event and any(shown[original] > count for original, count in left.items()):
+                return "more of a message is there than was left of it"
+            left = shown
+        elif one is not event:
+            left.subtract(shown)
+    return ""
 
 
 def _several(facts: Facts) -> bool:

@@ -156,11 +156,17 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             return
     mine = [one for one in told.reports if _kind(one) == KINDS[0]]
     for (kind, place), owed in told.owed.items():
-        several = len(owed) - sum(_kind(one) == kind and one.dest == place for one in told.reports)
+        there = [one for one in told.reports if _kind(one) == kind and one.dest == place]
+        several = len(owed) - len(there)
         if several > 0 and _looked(facts, place):
             yield broken(
                 "untold", *owed[:1], why=f"{several} of {len(owed)} messages have no report of {kind} at {place}"
             )
+            return
+        more = Counter(shown for send in owed if (shown := _shown(send, kind)) is not None)
+        more.subtract(one.body for one in there if one.body is not None)
+        if any(count > 0 for count in more.values()) and not _unseen(there) and _looked(facts, place):
+            yield broken("otherwise", *owed[:1], *there[:1], why=f"a report of {kind} shows not what was asked for")
             return
     if told.endings is not None:
         more = Counter(_number((one.headers or {})[FEEDBACK]) for one in mine)
@@ -170,6 +176,10 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             return
     if told.reports:
         yield held("told", "a dead letter" if any(one.dest == DEAD_LETTERS for one in mine) else "a report")
+
+
+def _unseen(reports: list[Arrive]) -> bool:
+    return any(one.body is None for one in reports)
 
 
 def _looked(facts: Facts, name: str) -> bool:
@@ -216,14 +226,18 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
 
 
 def _shows(send: Send, report: Arrive, kind: str) -> bool:
-    """Whether a report has as much of the body as its message asked for: none, 100 bytes, all."""
+    """Whether a report has as much of the body as its message asked for."""
+    shown = _shown(send, kind)
+    return report.body is None or shown is None or report.body == shown
+
+
+def _shown(send: Send, kind: str) -> int | None:
+    """What a report has of the body, by what its message asked for: none, 100 bytes, all; None: nobody knows."""
     option, event = _number(send.event.headers[kind]) & 7 * PLAIN[kind], send.event
-    if report.body is None or event.body is None:
-        return True
-    if option == 7 * PLAIN[kind] or (option == 3 * PLAIN[kind] and event.size <= SOME_BYTES):
-        return report.body == event.body
-    if option != 3 * PLAIN[kind]:
-        return report.body == 0
+    if option not in {3 * PLAIN[kind], 7 * PLAIN[kind]}:
+        return 0
+    if option == 7 * PLAIN[kind] or event.size <= SOME_BYTES:
+        return event.body
     # A body of the suite's is its message's name, an end of line, and dots; one that is not is anybody's guess.
     whole = f"{send.message}\n".encode().ljust(event.size, b".")
-    return crc32(whole) != event.body or report.body == crc32(whole[:SOME_BYTES])
+    return crc32(whole[:SOME_BYTES]) if crc32(whole) == event.body else None
