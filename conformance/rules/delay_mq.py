@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, sta
 from brokerproof.conformance.facts.queue_managers import NAMES
 from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Ending, ending_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -93,7 +93,7 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     or tried again.
     """
     ending = ending_of(facts, copy)
-    if ending is not None and (why := _otherwise(facts, copy, ending)):
+    if ending is not None and (why := _otherwise(facts, copy, ending) or _still_staged(facts, copy, ending)):
         yield broken("otherwise", copy, why=why)
     elif copy.deliveries or copy.dead_letters:
         yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
@@ -127,6 +127,19 @@ def _otherwise(facts: Facts, copy: Copy, ending: Ending) -> str:
     dead = facts.destinations.get(DEAD_LETTERS)
     whole = dead is not None and drained(facts, dead) and not dead.purges
     return f"it is no dead letter, though its target could not take it ({name})" if whole and not letters else ""
+
+
+def _still_staged(facts: Facts, copy: Copy, ending: Ending) -> str:
+    """Whether more waits on its queue, at rest, than the other messages with a delay."""
+    due = facts.delays.due(copy.send)
+    if ending.ends == STAYS or due is None or copy.dest.applied.entry.redelivery is not None:
+        return ""
+    over_ns = due.visible[1] + facts.declared.lateness_ms * NS_PER_MS
+    for reading in facts.queue_readings:
+        waiting = reading.event.scheduled if reading.dest is copy.dest and reading.at_rest else None
+        if waiting is not None and reading.event.t0 > over_ns and waiting >= len(facts.delayed):
+            return f"{waiting} messages wait on its queue, of {len(facts.delayed)} with a delay"
+    return ""
 
 
 def managed_arrivals(facts: Facts) -> list[Delivery]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import between, cancels
+from brokerproof.conformance.facts.managed import between, cancels, states
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
@@ -198,6 +198,10 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
         yield broken("otherwise", event, why=f"it is {' '.join(wrong)}, and not {event.shown[0]!r}")
         return
     depth = _counted(facts, event, command)
+    most = _most(facts, event, command)
+    if depth is not None and most < int(shown.get("CURDEPTH", "0")):
+        yield broken("another-depth", event, why=f"MAXDEPTH was {most} at most, and {event.shown[0]!r} is there")
+        return
     if depth is not None and not depth[0] <= int(shown.get("CURDEPTH", "0")) <= depth[1]:
         yield broken(
             "another-depth", event, why=f"{depth[0]} to {depth[1]} messages were there, not {event.shown[0]!r}"
@@ -298,6 +302,16 @@ def _wanted(state: Objects, command: Command) -> dict[str, Value]:
     if command.verb != "DISPLAY":
         return {}
     return state.qmgr if command.kind == "QMGR" else state.objects.get((command.kind, command.name), {})
+
+
+def _most(facts: Facts, event: Operate, command: Command) -> int:
+    """What a queue never holds more of, by its definition, where messages come to it in no other way than by a put."""
+    known = [state.objects for state in states(facts) if state.event is None or state.event.t0 <= event.t1]
+    other = any(one.op != "mqsc" for one in facts.operations) or any(send.event.tx for send in facts.sends.values())
+    dies = any(send.mortal for send in facts.sends.values()) or any(copy.rejected for copy in facts.copies)
+    if command.name == STAGING or other or dies:
+        return NEVER
+    return max((NEVER if one is None else int(one.queue(command.name)["MAXDEPTH"]) for one in known), default=NEVER)
 
 
 def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] | None:

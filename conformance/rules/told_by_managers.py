@@ -15,7 +15,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, ending_of, takes_letters
+from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -86,16 +86,18 @@ class Told:
     exception reports, None where one of them is open.
     """
 
-    __slots__ = ("asked", "endings", "marks", "owed", "reports")
+    __slots__ = ("asked", "endings", "marks", "owed", "reasons", "reports")
 
     def __init__(self, facts: Facts) -> None:
         self.asked = [one for one in asking(facts) if not one.refused]
         self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
         self.owed: dict[tuple[str, str], list[Send]] = {}
+        #: Reply queue -> how often each reason is told there, for certain.
+        self.reasons: dict[str, Counter[int]] = {}
         self.marks = 0
         endings: list[Ending | None] = []
         for send in self.asked:
-            mine = [ending_of(facts, copy) for copy in send.copies.values()]
+            mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in KINDS:
                 seen = (
@@ -105,6 +107,9 @@ class Told:
                 )
                 if seen and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
+                    if kind == KINDS[0]:
+                        told = [ending.reason for ending in mine if ending is not None and ending.told]
+                        self.reasons.setdefault(place, Counter()).update(told)
             if _wants(send, KINDS[0]):
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
@@ -131,7 +136,8 @@ def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
         return any("xpired" in cause for cause in letters_)
     if kind == KINDS[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        return bool(copies) and (now or any(ending is not None and ending.ends == PUT for ending in endings))
+        came = now or any(copy.deliveries for copy in copies)
+        return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
         isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in ended
@@ -163,6 +169,11 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
                 "untold", *owed[:1], why=f"{several} of {len(owed)} messages have no report of {kind} at {place}"
             )
             return
+        if kind == KINDS[0]:
+            untold = told.reasons[place] - Counter(_number((one.headers or {})[FEEDBACK]) for one in there)
+            if untold and _looked(facts, place):
+                yield broken("untold", *owed[:1], why=f"{NAMES[min(untold)]} is not told often enough at {place}")
+                return
         more = Counter(shown for send in owed if (shown := _shown(send, kind)) is not None)
         more.subtract(one.body for one in there if one.body is not None)
         if any(count > 0 for count in more.values()) and not _unseen(there) and _looked(facts, place):
