@@ -1,7 +1,7 @@
 """What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190, GEN-191; ``experiment/dialogues``).
 
 Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
-brokers whose operator decides who may do what (MQSC).
+brokers whose operator decides who may do what, or about topics (MQSC).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brokerproof.conformance.experiment.dialogues import (
     dialogues,
     filled,
 )
-from brokerproof.conformance.facts.managed import commands
+from brokerproof.conformance.facts.managed import all_commands
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -63,7 +63,7 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
-    if facts.declared.mqsc or commands(facts):
+    if any(command.kind in {"AUTHREC", "TOPIC"} and command.verb != "DISPLAY" for command in all_commands(facts)):
         return []
     return [one for event in facts.probes for one in _of_probe(facts, event)]
 
