@@ -173,6 +173,8 @@ BASELINE: tuple[str, ...] = (
     "GEN-183",
     "GEN-184",
     "GEN-185",
+    "GEN-190",
+    "GEN-191",
     "INA-001",
     "INA-002",
     "INA-003",
