@@ -99,6 +99,8 @@ def _states(tables: Tables) -> list[State]:
             found.append(State(configured(tables), event))
         elif event.result != "fail":
             command, before = Command(event.command or ""), found[-1].objects
+            if command.verb == "DISPLAY":
+                continue
             after = None if before is None else before.copy()
             # What was carried out and should not have been may have done anything.
             odd = after is not None and (after.apply(command) or event.result == "unknown")

@@ -1,5 +1,5 @@
 """Queue managers of IBM MQ: what they refuse, for which reason and of which object, and whether they do and show what
-their operator says (DLY-033, DLY-038, DLY-045 to DLY-050).
+their operator says (DLY-033, DLY-038, DLY-044 to DLY-050).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from brokerproof.conformance.facts.managed import between, cancels, states
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
+    INHIBITED,
     NAMES,
     OF_A_QUEUE,
     OPTIONS,
@@ -92,6 +93,13 @@ def no_room_for_a_put(_facts: Facts, put: Put) -> Findings:
     for reason in OF_A_QUEUE:
         if reason in put.reasons.must:
             yield from _refused(put, NAMES[reason])
+
+
+@rule("DLY-044", over=puts, handles=ANYTHING)
+def inhibited_targets_refuse(_facts: Facts, put: Put) -> Findings:
+    """A message with a delay is refused with MQRC_PUT_INHIBITED while PUT of its target is disabled."""
+    if INHIBITED in put.reasons.must and put.reasons.places.get(put.send.dest.name) and put.send.event.delay_ms:
+        yield from _refused(put, "refused")
 
 
 @rule("DLY-047", over=puts, handles=ANYTHING)
