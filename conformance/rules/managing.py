@@ -202,6 +202,9 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
         return
     shown = dict(_SHOWN.findall(event.shown[0]))
     wrong = [f"{name}({value})" for name, value in _wanted(state, command).items() if shown.get(name) != str(value)]
+    named = f"{command.kind}({command.name}) " if command.name else f"{command.kind} "
+    if facts.simulated and command.verb == "DISPLAY" and not event.shown[0].startswith(named):
+        wrong.append(named)
     if wrong:
         yield broken("otherwise", event, why=f"it is {' '.join(wrong)}, and not {event.shown[0]!r}")
         return
