@@ -1,5 +1,5 @@
 """Delivery delay as IBM MQ has it (generation ``ibm-mq``): what is refused, with which reason, and what becomes of a
-message whose target cannot take it (DLY-016, DLY-032, DLY-039 to DLY-043).
+message whose target cannot take it (DLY-016, DLY-032, DLY-039, DLY-042, DLY-043).
 """
 
 from __future__ import annotations
@@ -52,28 +52,6 @@ def groups_are_refused(_facts: Facts, send: Send) -> Findings:
     """A message of a group cannot have a delay: the send is refused with MQRC_OPTIONS_ERROR."""
     if send.event.group:
         yield from _refused(send, 2046)
-
-
-@rule("DLY-040", over=managed, handles=ANYTHING, faults=FAULTS)
-def guarantees_are_refused(facts: Facts, send: Send) -> Findings:
-    """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
-    if send.dest.topic and send.event.persistent and not send.event.group and "TOPIC(" not in _said(facts):
-        yield from _refused(send, 2502)
-
-
-@rule("DLY-041", over=managed, handles=ANYTHING, faults=FAULTS)
-def early_levels_refuse(facts: Facts, send: Send) -> Findings:
-    """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
-    if "ALTER QMGR CMDLEVEL(750)" in facts.declared.mqsc and "CMDLEVEL" not in _commands(facts):
-        yield from _refused(send, 2298)
-
-
-def _commands(facts: Facts) -> str:
-    return "; ".join(event.command or "" for event in commands(facts))
-
-
-def _said(facts: Facts) -> str:
-    return "; ".join([*facts.declared.mqsc, _commands(facts)])
 
 
 def managed_waits(facts: Facts) -> list[Copy]:

@@ -1,5 +1,5 @@
 """Queue managers of IBM MQ: what they refuse, for which reason and of which object, and whether they do and show what
-their operator says (DLY-033, DLY-038, DLY-044 to DLY-050).
+their operator says (DLY-033, DLY-038, DLY-040, DLY-041, DLY-044 to DLY-050).
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from brokerproof.conformance.facts.managed import between, cancels, states
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
+    EXPIRY,
     INHIBITED,
     NAMES,
     OF_A_QUEUE,
     OPTIONS,
+    PUBLICATION,
     UNAUTHORISED,
+    UNSUPPORTED,
     Reasons,
     depth_of,
     reasons_of,
@@ -78,11 +81,28 @@ def authority_at_the_send(_facts: Facts, put: Put) -> Findings:
 
 @rule("DLY-045", over=puts, handles=ANYTHING)
 def options_that_exclude_a_delay(_facts: Facts, put: Put) -> Findings:
-    """A retained publication, a segment, and what goes to a clustered queue whose DEFBIND is not NOTFIXED cannot have a
-    delay: the send is refused.
+    """A retained publication, a segment, what goes to a clustered queue whose DEFBIND is not NOTFIXED, and what
+    CAPEXPRY lets live for less than its delay cannot have one: the send is refused.
     """
-    if OPTIONS in put.reasons.must and not put.send.event.group:
+    event = put.send.event
+    if OPTIONS in put.reasons.must and not event.group:
         yield from _refused(put, "options")
+    if EXPIRY in put.reasons.must and not event.mortal():
+        yield from _refused(put, "a cap on its life")
+
+
+@rule("DLY-040", over=puts, handles=ANYTHING)
+def guarantees_are_refused(_facts: Facts, put: Put) -> Findings:
+    """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
+    if PUBLICATION in put.reasons.must:
+        yield from _refused(put, "refused")
+
+
+@rule("DLY-041", over=puts, handles=ANYTHING)
+def early_levels_refuse(_facts: Facts, put: Put) -> Findings:
+    """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
+    if UNSUPPORTED in put.reasons.must:
+        yield from _refused(put, "refused")
 
 
 @rule("DLY-046", over=puts, handles=ANYTHING)
@@ -174,12 +194,11 @@ def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
     """A command that the queue manager's language has, about objects that are there, is carried out; any other is
     refused.
     """
-    wrong = wrong_with(facts, event)
-    if wrong is None:
-        return
-    said = _said(event.refusal)
+    wrong, said = wrong_with(facts, event), _said(event.refusal)
     if said is not None and NAMES.get(said[0]) != said[1]:
         yield broken("another-reason", event, why=f"{said[0]} is not {said[1]}")
+    elif wrong is None:
+        return
     elif bool(wrong) is (event.result == "fail"):
         yield held("as-it-was-said", "refused" if wrong else Command(event.command or "").verb.lower())
     elif wrong:

@@ -208,8 +208,8 @@ class Stage:
             self.region.policies.mq_checks.complete(message, path[0][1])
         for _, attributes in path:
             cap_ms = self._sent_ms(message) + int(attributes["CAPEXPRY"]) * TENTH_MS
-            if attributes["CAPEXPRY"] and not 0 < message.expiration_ms <= cap_ms:
-                message.expiration_ms = cap_ms
+            if attributes["CAPEXPRY"]:
+                message.expiration_ms = min(message.expiration_ms, cap_ms) if message.expiration_ms > 0 else cap_ms
         base = self.definitions.base(message.destination)
         if base != message.destination:
             message.original_destination = message.destination
