@@ -190,7 +190,9 @@ def _claim(facts: Facts, rule: Rule, requirement: Requirement, rows: Sequence[An
     judge, unhandled = rule.judge, rule.unhandled
     for row in rows:
         for finding in judge(facts, row):
-            marked = getattr(row, "marks", 0) & unhandled if unhandled else 0
+            marked = getattr(row, "marks", 0) & unhandled
+            if marked & marks.RESOLVED:  # where a name stands for another queue it is no instance
+                continue
             if claim is None:
                 claim = Claim(requirement)
             elif finding is claim.held and not marked:

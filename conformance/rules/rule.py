@@ -115,9 +115,9 @@ def rule(
 ) -> Callable[[Callable[[Facts, Entry], Findings]], Callable[[Facts, Entry], Findings]]:
     """Register a function as the rule of a requirement. ``handles``: kinds of marks (``marks.KINDS``).
 
-    ``absence``: it judges what did not come, or not in time, or came back. What a queue manager was told may have kept
-    that; nothing else is excused by such commands. Where a name may be another queue's, nobody judges. All are about
-    rows that carry marks; others are the rule's affair.
+    ``absence``: it judges what did not come, or not in time, or came back. What a queue manager was told may have
+    kept that; nothing else is excused by such commands. Where a name may be another queue's, a row is no instance.
+    All are about rows that carry marks; others are the rule's affair.
     """
 
     def register(judge: Callable[[Facts, Entry], Findings]) -> Callable[[Facts, Entry], Findings]:
