@@ -55,6 +55,8 @@ BASELINE: tuple[str, ...] = (
     "DLY-050",
     "DLY-051",
     "DLY-052",
+    "DLY-053",
+    "DLY-054",
     "EXP-001",
     "EXP-002",
     "EXP-003",

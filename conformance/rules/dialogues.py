@@ -1,7 +1,7 @@
 """What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190, GEN-191; ``experiment/dialogues``).
 
 Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
-brokers whose operator decides who may do what (MQSC).
+brokers whose operator decides who may do what, or about topics (MQSC).
 """
 
 from __future__ import annotations
@@ -9,8 +9,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.experiment.dialogues import FATAL, HELLO, PATIENCE_NS, Dialogue, Turn, Wanted, dialogues
-from brokerproof.conformance.facts.managed import commands
+from brokerproof.conformance.experiment.dialogues import (
+    FATAL,
+    HELLO,
+    PATIENCE_NS,
+    Dialogue,
+    Turn,
+    Wanted,
+    dialogues,
+    filled,
+)
+from brokerproof.conformance.facts.managed import all_commands
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -54,7 +63,7 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
-    if facts.declared.mqsc or commands(facts):
+    if any(command.kind in {"AUTHREC", "TOPIC"} and command.verb != "DISPLAY" for command in all_commands(facts)):
         return []
     return [one for event in facts.probes for one in _of_probe(facts, event)]
 
@@ -122,17 +131,21 @@ def _shown(replies: list[Reply]) -> list[str]:
     return [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in replies]
 
 
+def _said(one: Utterance) -> str:
+    return f"in {one.dialogue.name!r} a peer said {filled(one.turn.says, one.spoken.words)[:SHOWN]!r}"
+
+
 def _answered(one: Utterance, good: str, bad: str) -> Findings:
     """What was heard is what had to be heard."""
     event, spoken, turn = one.event, one.spoken, one.turn
-    said = f"in {one.dialogue.name!r} a peer said {turn.says[:SHOWN]!r}"
+    said = _said(one)
     left = list(spoken.replies)
     for text in turn.hears:
         wanted = Wanted(text, spoken.words)
         found = next((reply for reply in left if _fits(wanted, reply)), None)
         if found is None:
             late_ns = -PATIENCE_NS if len(spoken.replies) < len(turn.hears) else None
-            why = f"{said}; {text!r} should have come; it heard {_shown(spoken.replies)}"
+            why = f"{said}; {filled(text, spoken.words)!r} should have come; it heard {_shown(spoken.replies)}"
             yield broken(bad, event, why=why, slack_ns=late_ns)
             return
         left.remove(found)
@@ -208,7 +221,7 @@ def _lacking(one: Utterance) -> list[str]:
         wanted.lines = [f"{line[:12]}*" if line.startswith("destination:") else line for line in wanted.lines]
         found = next((reply for reply in left if _fits(wanted, reply)), None)
         if found is None:
-            lacking.append(text)
+            lacking.append(filled(text, one.spoken.words))
         else:
             left.remove(found)
     return lacking
@@ -222,7 +235,7 @@ def _waited(one: Utterance) -> bool:
 @rule("GEN-190", over=partial(specified, refuses=True))
 def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
     """What the specification of STOMP has refused is refused."""
-    said = f"in {one.dialogue.name!r} a peer said {one.turn.says[:SHOWN]!r}"
+    said = _said(one)
     replies = [reply.what for reply in one.spoken.replies]
     if "ERROR" in replies or (one.ended_ns is not None and not replies):
         yield held("refused")
@@ -242,8 +255,7 @@ def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
     if not lacking:
         yield held("answered")
         return
-    said = f"in {one.dialogue.name!r} a peer said {one.turn.says[:SHOWN]!r}"
-    why = f"{said}; {lacking[0]!r} should have come; it heard {_shown(replies)}"
+    why = f"{_said(one)}; {lacking[0]!r} should have come; it heard {_shown(replies)}"
     if len(replies) >= len(one.turn.hears):
         yield broken("otherwise", one.event, why=why)
     elif one.ended_ns is not None:

@@ -119,6 +119,8 @@ def test_an_operator_decides_who_may_do_what() -> None:
     plain = run(*names, via="openwire", generation={"delay": "ibm-mq"})
     assert verdicts(plain)["GEN-184"] == "satisfied"
     assert "GEN-184" not in verdicts(run(*names, via="openwire", generation={"delay": "ibm-mq"}, mqsc=told))
+    said = ["ALTER QMGR CMDLEVEL(750)", "DEFINE QLOCAL('q0') PUT(DISABLED)", "DEFINE QALIAS(ASIDE) TARGET(BASE)"]
+    assert verdicts(run(*names, via="openwire", generation={"delay": "ibm-mq"}, mqsc=said))["GEN-184"] == "satisfied"
 
 
 @pytest.mark.parametrize(
