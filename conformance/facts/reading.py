@@ -183,7 +183,8 @@ def _is_idle(dest: Destination) -> bool:
     if reached and not (ledger.held or ledger.doubted or ledger.ghosts):
         return True
     # Its consumer has left: what was sent there has been settled. Nothing sent: it may not be there yet.
-    return dest.kind == "temporary" and bool(dest.sends) and all(_is_settled(send) for send in dest.sends)
+    settled = bool(dest.sends) and all(_is_settled(send) for send in dest.sends)
+    return dest.kind == "temporary" and settled and not ledger.ghosts
 
 
 def _is_settled(send: Send) -> bool:

@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.history import Event, Leave
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import DISCARD, MODEL, REPORT, cancels, states
-from brokerproof.conformance.facts.mqsc import Objects, State, Value
+from brokerproof.conformance.facts.mqsc import Objects, State
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
 from brokerproof.conformance.facts.rows import Copy, Destination, Send, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -99,7 +99,7 @@ def ending_of(tables: Tables, copy: Copy) -> Ending | None:
         return None
     if subscription is not None and all(_left_ns(tables, one) < due.span[0] for one in subscription.sessions):
         return _gone(tables, send, found[1])
-    fault = _fault(tables, found[0].queue(MODEL if dest.topic else dest.name), send.event.size)
+    fault = _fault(tables, found[0], MODEL if dest.topic else dest.name, send.event.size)
     return None if fault is None else _ending(tables, found[0], copy, fault, found[1])
 
 
@@ -113,22 +113,27 @@ def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | N
     return all_[last], all_[last + 1].event if last + 1 < len(all_) else None
 
 
-def _fault(tables: Tables, row: dict[str, Value], size_bytes: int) -> int | None:
+def _fault(tables: Tables, objects: Objects, name: str, size_bytes: int) -> int | None:
     """Why a queue takes nothing; 0: it does; None: it may be full."""
+    row = objects.queue(name)
     if row["PUT"] == "DISABLED":
         return INHIBITED
     if size_bytes > int(row["MAXMSGL"]):
         return TOO_BIG
     depth = int(row["MAXDEPTH"])
-    return 0 if depth >= min(PLENTY, _most(tables)) else None if depth else FULL
+    return 0 if depth >= min(PLENTY, _most(tables, name)) else None if depth else FULL
 
 
-def _most(tables: Tables) -> int:
-    """What no queue holds more of: every message, and every report, wherever they went."""
-    sends = [send for send in tables.sends.values() if not send.refused]
-    asked = [1 + sum(name.startswith(REPORT) for name in send.event.headers) for send in sends]
-    several = [max(len(tables.names.parts(send.event.dest)), len(send.copies)) for send in sends]
-    return sum(one * count for one, count in zip(asked, several, strict=True))
+def _most(tables: Tables, name: str) -> int:
+    """What a queue never holds more of: messages that were sent there, or may become dead letters, and reports."""
+    most = 0
+    for send in tables.sends.values():
+        parts, copies = tables.names.parts(send.event.dest), send.copies.values()
+        plain = not send.timed and all(len(one.deliveries) < 2 and not one.rejected for one in copies)
+        if name in parts or name == MODEL or (name == LETTERS and not (plain or send.refused)):
+            most += max(len(parts), len(copies))
+        most += sum(word.startswith(REPORT) for word in send.event.headers)
+    return most
 
 
 def _ending(tables: Tables, objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
@@ -136,7 +141,7 @@ def _ending(tables: Tables, objects: Objects, copy: Copy, fault: int, until: Eve
     if not fault:
         return Ending(PUT, 0, until)
     letters = str(objects.qmgr["DEADQ"])
-    full = _fault(tables, objects.queue(letters), event.size) if letters else FULL
+    full = _fault(tables, objects, letters, event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
         return None
     told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
@@ -155,7 +160,7 @@ def takes_letters(tables: Tables, size_bytes: int) -> bool:
     """Whether the dead-letter queue takes everything of that size, all the time."""
     known = [state.objects for state in states(tables)]
     return all(
-        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(tables, one.queue(LETTERS), size_bytes) == 0
+        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(tables, one, LETTERS, size_bytes) == 0
         for one in known
     )
 

@@ -94,7 +94,7 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     )
     program = msgspec.structs.replace(program, broker=broker, steps=steps)
     program = with_reports(chooser, program, queues) if queues and chooser.flag(50) else program
-    plain = [name for name in queues if name != DEADQ]
+    plain = [name for name in queues if "." not in name]  # no dead letters, no queue of a virtual topic
     if plain and not probed and chooser.flag(10):
         return _with_alias(chooser, program, plain)
     return with_operator(chooser, program) if not probed and chooser.flag(60) else program

@@ -84,7 +84,8 @@ class Resolved:
 
 def resolved(facts: Facts) -> list[Resolved]:
     """Those that were sent to a name that was an alias or caps lives, or left something to a queue's definition."""
-    if not is_managed(facts) or not facts.simulated or facts.restarts:
+    moved = any(one.op == "move" for one in facts.operations)
+    if not is_managed(facts) or not facts.simulated or facts.restarts or moved:
         return []
     rows = [row for one in states(facts) if one.objects is not None for row in one.objects.objects.items()]
     special = {name for (kind, name), row in rows if kind == "QALIAS" or row.get("CAPEXPRY")}

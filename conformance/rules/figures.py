@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.history import Counters, Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, RESOLVED, WHOLE
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import pressed
@@ -137,6 +137,8 @@ TOTALS: Final = ("enqueued", "dequeued", "dispatched", "expired")
 
 def brokers_at_rest(facts: Facts) -> list[Reading]:
     """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty."""
+    if facts.marks.spans(RESOLVED, WHOLE):
+        return []  # what an alias leads to may be a queue that nobody reads
     found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
     found = [one for one in found if not (facts.paged and one.idle)]  # memory may keep from consumers what is there
     return [one for one in found if len(_parts(one)) + one.idle == one.event.destinations]
