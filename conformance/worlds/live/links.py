@@ -110,8 +110,8 @@ class Path:
         return [end for end in new if end.at == "broker" and end.who == "broker"]
 
     def passed(self) -> int:
-        """How many bytes have come out of it at the client's end so far."""
-        return 0 if self.proxy is None else self.proxy.traffic().toward_client[1]
+        """How many bytes have come out of it so far, at either end: what a client wrote may be on its way for long."""
+        return 0 if self.proxy is None else self.proxy.traffic().of("both")[1]
 
     def idle_ns(self, at_ns: int) -> int | None:
         """How long the broker had received nothing at an instant; None where nobody counted."""
