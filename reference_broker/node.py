@@ -235,7 +235,7 @@ class Node:
         if state is None:
             return
         if not state.closed:
-            self._release(state, clean=False, now=now)
+            self._release(state, now)
             self._settle(now)
         del self._connections[connection]
 
@@ -431,8 +431,7 @@ class Node:
             self._announce(state)
         elif state.pending_answers == 0:
             self._close(state, now)
-        if self._undeliverable or self._closing or self._resumed:
-            self._settle(now)
+        self._settle(now)
 
     def _announce(self, state: ConnectionState) -> None:
         if not state.announced and state.session.outbox:
@@ -444,11 +443,11 @@ class Node:
         if state.closed:
             return
         session = state.session
-        self._release(state, clean=session.clean, now=now)
+        self._release(state, now)
         self._announce(state)
         self._actions.append(Close(state.number, session.closing, state.monitor.idle_ns(now.mono_ns), inactive=False))
 
-    def _release(self, state: ConnectionState, *, clean: bool, now: Now) -> None:
+    def _release(self, state: ConnectionState, now: Now) -> None:
         """Flush undelivered messages as failed, then tell the core that the connection is gone.
 
         Other frames stay on the outbox.
@@ -465,7 +464,7 @@ class Node:
             else:
                 session.outbox.append(item)
         if session.connected:
-            self._handle(Disconnect(state.number, clean), now)
+            self._handle(Disconnect(state.number), now)
 
     def _check(self, state: ConnectionState, now: Now) -> None:
         """Run this connection's due checks."""
@@ -490,7 +489,7 @@ class Node:
     def _fail_inactive(self, state: ConnectionState, action: MonitorAction, now: Now) -> None:
         """The monitor has given the peer up: nothing more is sent."""
         self._actions.append(Log(action.level, TRANSPORT_LOGGER, action.failure))
-        self._release(state, clean=False, now=now)
+        self._release(state, now)
         state.session.outbox.clear()
         self._actions.append(Close(state.number, action.reason, action.idle_ns, inactive=True))
         self._settle(now)

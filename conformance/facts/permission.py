@@ -116,7 +116,11 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
         return "not everybody may send there"
     longest_ms = declared.delay_max_ms or NEVER
     delayed = event.delay_ms != 0 or event.deliver_at_ms is not None
-    if delayed and (not declared.delay_support or not 0 < event.delay_ms <= longest_ms):
+    # How far off an instant is for the broker is known less well than a delay: beside a limit it may be too far.
+    fits = (
+        0 < event.delay_ms <= longest_ms if event.delay_ms else longest_ms == NEVER and (event.deliver_at_ms or 0) > 0
+    )
+    if delayed and not (declared.delay_support and fits):
         return "such a delay may be refused"
     if is_queue_manager(tables) and (reason := own_reason(tables, event)):
         return reason

@@ -101,11 +101,11 @@ class PoisonsTheBatch(Watcher):
 
 
 class TakesItTwice(Watcher):
-    """The last message of a connection that is lost is taken for lost, too, and taken once more."""
+    """The last message of a connection that ends is taken for lost, too, and taken once more."""
 
     def instead(self, event: Event, now: Now) -> list[Effect]:
         effects: list[Effect] = []
-        if isinstance(event, Disconnect) and not event.clean:
+        if isinstance(event, Disconnect):
             last = self.last_sent.pop(event.connection, None)
             if last is not None:
                 again = last.copy_to(last.destination)
@@ -395,7 +395,7 @@ ALL = (
            broker=MarksOneConsumer),
     Mutant("poison-takes-the-batch", "RDL-013", "What is given up takes with it what came after it.",
            broker=PoisonsTheBatch),
-    Mutant("send-taken-twice", "GEN-012", "The last message of a connection that is lost is taken once more.",
+    Mutant("send-taken-twice", "GEN-012", "The last message of a connection that ends is taken once more.",
            broker=TakesItTwice),
     Mutant("expired-not-dequeued", "EXP-013", "What expired is not counted as dequeued.", broker=DequeuesShort),
     Mutant("expired-counted-twice", "EXP-014", "Every expiry is counted twice.", broker=CountsTwice),

@@ -168,7 +168,7 @@ class Tolerant(Node):
     """A bad first frame does not end the connection."""
 
     def _close(self, state: ConnectionState, now: Now) -> None:
-        if state.session.connected or state.session.clean or state.started:
+        if state.session.connected or state.session.closing in ("DISCONNECT", "ShutdownInfo") or state.started:
             super()._close(state, now)
 
 

@@ -226,7 +226,7 @@ class Broker:
             return
         predecessor = self._region.connection_registry.predecessor(event)
         if predecessor:
-            self._disconnect(Disconnect(predecessor, clean=False))
+            self._disconnect(Disconnect(predecessor))
             self._region.connection_registry.displaced(predecessor, event.connection)
         self._region.connection_registry.connected(event)
         self._accept(event.connection, event.request)

@@ -50,15 +50,14 @@ class Connect(Event):
 
 
 class Disconnect(Event):
-    """The connection is gone. ``clean`` tells a goodbye (DISCONNECT, ShutdownInfo) from a lost socket or an inactivity
-    close. ``last_sequence`` as in ``Unsubscribe``, for all its consumers.
+    """The connection is gone, with a goodbye or without. ``last_sequence`` as in ``Unsubscribe``, for all its
+    consumers.
     """
 
-    __slots__ = ("clean", "connection", "last_sequence")
+    __slots__ = ("connection", "last_sequence")
 
-    def __init__(self, connection: int, clean: bool, *, last_sequence: int = -2) -> None:
+    def __init__(self, connection: int, *, last_sequence: int = -2) -> None:
         self.connection = connection
-        self.clean = clean
         self.last_sequence = last_sequence
 
 

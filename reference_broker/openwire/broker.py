@@ -384,7 +384,6 @@ class BrokerSession(Session):
 
     def _shutdown(self, info: ShutdownInfo, now: Now) -> list[Event]:  # noqa: ARG002 - every handler takes the time
         self.respond(info)
-        self.clean = True
         self.closing = "ShutdownInfo"
         return []
 

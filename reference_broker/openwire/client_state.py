@@ -158,7 +158,7 @@ def _remove_connection(session: CommandSession, info: RemoveConnection) -> list[
     session.consumers.clear()
     session.connected = False
     session.respond(info)
-    return [Disconnect(session.connection, clean=True, last_sequence=info.last_sequence)]
+    return [Disconnect(session.connection, last_sequence=info.last_sequence)]
 
 
 def _ignore(session: CommandSession, command: Command) -> list[Event]:

@@ -31,7 +31,7 @@ MONITOR_LOGGER = "org.apache.activemq.transport.AbstractInactivityMonitor"
 class Session:
     """The broker's end of one connection, whatever it speaks."""
 
-    __slots__ = ("beat", "clean", "closing", "connected", "connection", "keep_alive", "outbox", "periods")
+    __slots__ = ("beat", "closing", "connected", "connection", "keep_alive", "outbox", "periods")
 
     def __init__(self, connection: int, keep_alive: object, beat: object = None) -> None:
         self.connection = connection
@@ -48,8 +48,6 @@ class Session:
         self.periods: Periods | None = None
         #: Why this connection must end; empty while it goes on.
         self.closing = ""
-        #: The peer said goodbye.
-        self.clean = False
 
     def is_idle(self, frame: object) -> bool:
         """Whether a frame only proves that its sender lives: nothing is to be done and nothing answered."""

@@ -134,7 +134,6 @@ class BrokerSession(Session):
         receipt = frame.headers.get("receipt", "")
         if receipt:
             self.outbox.append(Frame("RECEIPT", {"receipt-id": receipt}))
-        self.clean = True
         self.closing = "DISCONNECT"
 
     # -- from the core

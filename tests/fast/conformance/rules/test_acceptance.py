@@ -10,7 +10,7 @@ import pytest
 from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -39,7 +39,9 @@ def test_a_send_is_accepted_and_what_was_special_is_told() -> None:
     assert (verdict.verdict, verdict.situations) == (HOLDS, ["of a group", "with a delay"])
 
 
-@pytest.mark.parametrize("fields", [{}, {"group": "g"}, {"persistent": False}, {"delay_ms": 5}, {"priority": 9}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"group": "g"}, {"persistent": False}, {"delay_ms": 5}, {"deliver_at_ms": EPOCH_MS}, {"priority": 9}]
+)
 def test_a_send_that_nothing_forbids_may_not_be_refused(fields: dict[str, Any]) -> None:
     verdict = told().send("p0/1", result="fail", refusal="no", **fields).verdicts("GEN-100")["GEN-100"]
     assert verdict.verdict is FAILS
@@ -60,7 +62,15 @@ def test_the_error_that_closes_the_connection_is_the_refusal() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"delay_ms": -1}, {"delay_ms": 5000}, {"size": 2 << 20}, {"tx": "p0/tx1"}, {"forged": 7}, {"network": True}],
+    [
+        {"delay_ms": -1},
+        {"delay_ms": 5000},
+        {"deliver_at_ms": EPOCH_MS},
+        {"size": 2 << 20},
+        {"tx": "p0/tx1"},
+        {"forged": 7},
+        {"network": True},
+    ],
 )
 def test_what_may_be_refused(fields: dict[str, Any]) -> None:
     assert kind(told(delay_max_ms=1000).send("p0/1", result="fail", **fields), "GEN-100") is SILENT

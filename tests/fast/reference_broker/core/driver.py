@@ -196,7 +196,7 @@ class Driver:
 
     def drop(self, consumer: str = "c") -> None:
         """The consumer's connection is lost."""
-        self.handle(Disconnect(self.connections[consumer], clean=False))
+        self.handle(Disconnect(self.connections[consumer]))
 
     def transmit(self, count: int = -1, *, failed: bool = False) -> None:
         """The transport writes what stands in the outbox, all of it or ``count`` messages."""

@@ -52,7 +52,7 @@ def test_who_listens_hears_of_temporary_destinations_first_of_those_that_are_the
     d.handle(AddDestination(1, "temp-queue://c1:2"))
     d.handle(RemoveDestination(1, TEMP))
     d.handle(AddDestination(1, "temp-topic://c1:3"))
-    d.handle(Disconnect(1, clean=True))
+    d.handle(Disconnect(1))
     seen = [(one.destination, one.gone) for one in told(d, "c") if isinstance(one, DestinationAdvisory)]
     assert seen == [
         (TEMP, False),
@@ -93,7 +93,7 @@ def test_who_listens_to_all_destinations_is_told_of_each_kind() -> None:
     assert seen == ["queue://q", "topic://t", TEMP]
 
 
-@pytest.mark.parametrize("ends", [RemoveProducer(1, "1.p"), Disconnect(1, clean=False)])
+@pytest.mark.parametrize("ends", [RemoveProducer(1, "1.p"), Disconnect(1)])
 def test_producers_are_counted_until_they_or_their_connection_go(ends: RemoveProducer | Disconnect) -> None:
     d = Driver()
     d.handle(AddProducer(1, "queue://q", "1.p"))
@@ -147,7 +147,7 @@ def test_connections_are_told_by_their_client_ids() -> None:
     d = Driver()
     listen(d, "c", "Connection")
     d.handle(Connect(7, "seven", identity="ID:7"))
-    d.handle(Disconnect(7, clean=True))
+    d.handle(Disconnect(7))
     seen = [(one.client_id, one.identity, one.gone) for one in told(d, "c") if isinstance(one, ConnectionAdvisory)]
     assert seen == [("seven", "ID:7", False), ("seven", "ID:7", True)]
 
@@ -163,7 +163,7 @@ def test_a_client_id_that_is_in_use_is_refused_to_who_wants_it_alone(exclusive: 
         assert "already connected from connection 7" in answer.text
     else:
         assert isinstance(answer, Accepted)
-    d.handle(Disconnect(7, clean=True))
+    d.handle(Disconnect(7))
     (answer,) = d.handle(Connect(9, "me", identity="ID:9", exclusive=False, request=6))
     assert isinstance(answer, Accepted)
 
@@ -177,7 +177,7 @@ def test_who_comes_back_takes_its_own_place() -> None:
     displaced = next(effect for effect in effects if isinstance(effect, Displaced))
     assert (displaced.connection, "connection 8" in displaced.text) == (7, True)
     assert any(isinstance(effect, Accepted) for effect in effects)
-    d.handle(Disconnect(7, clean=False))
+    d.handle(Disconnect(7))
     d.subscribe("new", "queue://q", connection=8)
     assert [one.consumer for one in d.effects if isinstance(one, Dispatch)] == ["old", "new"]
 

@@ -59,7 +59,7 @@ def end(d: Driver, name: str = "sub", connection: int = ME) -> str:
 
 def come_back(d: Driver) -> None:
     """The connection was lost; the client connects again."""
-    d.handle(Disconnect(ME, clean=False))
+    d.handle(Disconnect(ME))
     d.connect(ME)
 
 

@@ -128,7 +128,7 @@ def test_a_consumer_that_is_lost_gives_its_memory_back() -> None:
     fill(d, 5)
     take_up(d, 3)
     assert held(d) == 5
-    d.handle(Disconnect(ME, clean=False))
+    d.handle(Disconnect(ME))
     assert held(d) == 2
     d.connect(ME)
     take_up(d, 5)

@@ -146,7 +146,7 @@ def test_who_asks_for_answers_and_waits_for_none_is_stopped_in_the_end(credit_by
     d.drop("b")
     d.handle(Purge(B))
     d.handle(Purge(A))
-    d.handle(Disconnect(1, clean=True))
+    d.handle(Disconnect(1))
     d.broker.check()
 
 
@@ -156,7 +156,7 @@ def test_a_sender_that_goes_leaves_its_sends_behind() -> None:
     d.subscribe("b", B, 10)
     d.handle(Send(2, message("x"), request=7))
     d.handle(Send(2, message("y")))
-    assert throttled(d.handle(Disconnect(2, clean=False))) == []
+    assert throttled(d.handle(Disconnect(2))) == []
     d.effects.clear()
     for number in (1, 2):
         d.handle(Ack(d.connections["b"], "b", INDIVIDUAL, f"m{number}"))
@@ -360,7 +360,7 @@ def come_back(d: Driver) -> None:
     d.connect(2)
     assert answers(numbered(d, 1)) == []
     assert answers(numbered(d, 2, "queue://free")) == [(d.requests, "")]
-    d.handle(Disconnect(2, clean=False))
+    d.handle(Disconnect(2))
     d.connect(3)
     assert answers(numbered(d, 1, connection=3)) == []
     d.effects.clear()
@@ -391,7 +391,7 @@ def test_what_failed_when_its_sender_was_gone_has_not_been_taken() -> None:
     d.connect(2)
     numbered(d, 1)
     numbered(d, 2, "queue://free")
-    d.handle(Disconnect(2, clean=False))
+    d.handle(Disconnect(2))
     d.advance(101)
     d.purge(B)
     d.connect(3)

@@ -450,7 +450,7 @@ def test_purging_a_up_to_5_14_3_hides_what_it_does_not_remove(
     found = [after_purge, again.counter("size", A)]
     again.subscribe("a", A, 1000)
     assert len(again.got("a")) == found[1]
-    again.handle(Disconnect(again.connections["a"], clean=False))
+    again.handle(Disconnect(again.connections["a"]))
     last = Driver(config_of(memory_limit_bytes=10 * S, **settings))
     last.broker.restore(list(again.journal.messages.values()), now)
     last.broker.check(again.journal)

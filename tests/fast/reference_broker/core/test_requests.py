@@ -93,7 +93,7 @@ def test_a_second_connect_is_ignored() -> None:
 
 def test_nothing_is_accepted_from_a_connection_that_is_gone() -> None:
     d = Driver()
-    d.handle(Disconnect(1, clean=True))
+    d.handle(Disconnect(1))
     assert d.ask(Send(1, Message("y", Q, b""), request=d.request())) == "unknown-connection"
 
 

@@ -217,5 +217,5 @@ def test_a_copy_that_dies_makes_a_dead_letter_of_its_queue() -> None:
 def test_a_connection_that_goes_takes_nothing_else_along() -> None:
     d = Driver()
     d.send("queue://A,B")
-    d.handle(Disconnect(1, clean=True))
+    d.handle(Disconnect(1))
     assert (d.counter("size", A), d.counter("size", B)) == (1, 1)

@@ -169,7 +169,7 @@ class Model(Driver):
                     del self.used[key]
 
     def break_off(self, peer: int) -> None:
-        self.handle(Disconnect(peer, clean=False))
+        self.handle(Disconnect(peer))
         self.gone(*[consumer for consumer, owner in self.here.items() if owner == peer])
         self.connect(peer)
 

@@ -164,6 +164,6 @@ def test_no_local_leaves_out_what_its_own_connection_sends() -> None:
     for connection, message_id in ((9, "mine"), (1, "theirs")):
         assert d.ask(Send(connection, Message(message_id, T, b""), request=d.request())) == ""
     assert (d.got("own"), d.got("all")) == (["theirs"], ["mine", "theirs"])
-    d.handle(Disconnect(9, clean=True))
+    d.handle(Disconnect(9))
     d.send(T)
     assert d.counter("consumers", T) == 0

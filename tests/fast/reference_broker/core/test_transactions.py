@@ -316,7 +316,7 @@ def test_a_connection_that_dies_after_its_consumer_left_rolls_back_as_well() -> 
     d = filled()
     d.ack("m2", transaction="t")
     d.leave()
-    d.handle(Disconnect(d.connections["c"], clean=True))
+    d.handle(Disconnect(d.connections["c"]))
     d.subscribe("b")
     assert d.got("b") == ["m1", "m2", "m3", "m4", "m5"]
 

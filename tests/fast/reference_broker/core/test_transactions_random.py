@@ -87,7 +87,7 @@ class Model:
         elif what == "come":
             self.come(client)
         elif what == "drop":
-            driver.handle(Disconnect(10 + client, clean=False))
+            driver.handle(Disconnect(10 + client))
             self.consumers.pop(client, None)
             self.open.pop(client, None)
             driver.connect(10 + client)
@@ -98,7 +98,7 @@ class Model:
         """Everybody goes; what was accepted and not consumed is on the queue, once, in order."""
         for client in range(3):
             self.end(client, "rollback")
-            self.driver.handle(Disconnect(10 + client, clean=True))
+            self.driver.handle(Disconnect(10 + client))
         self.driver.transmit()
         waiting = self.driver.counter("size")
         self.driver.subscribe("last", prefetch=1000)

@@ -39,7 +39,7 @@ def test_sends_are_charged_until_the_end(generation: str, end: str, left: int) -
     send(d, 3)
     assert (held(d), d.counter("size")) == (3, 0)
     if end == "lost":
-        d.handle(Disconnect(1, clean=False))
+        d.handle(Disconnect(1))
     else:
         assert (d.commit() if end == "commit" else d.rollback()) == ""
     assert (held(d), d.counter("size")) == (left, left)
