@@ -6,7 +6,7 @@ It follows from the commands of its configuration and its operator's, in the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
@@ -100,9 +100,13 @@ def _states(tables: Tables) -> list[State]:
 
 def may_be_capped(tables: Tables, dest: str) -> bool:
     """Whether a queue manager may shorten the lives of what is sent there (CAPEXPRY of a queue, an alias, a topic)."""
-    if not is_queue_manager(tables):
-        return False
-    names = tables.names.parts(dest)
+    found = tables.capped.get(dest)
+    if found is None:
+        found = tables.capped[dest] = is_queue_manager(tables) and _may_be_capped(tables, tables.names.parts(dest))
+    return found
+
+
+def _may_be_capped(tables: Tables, names: Sequence[str]) -> bool:
     return any(
         state.objects is None
         or any(
