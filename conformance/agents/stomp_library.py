@@ -6,6 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
 from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, properties_of
 from brokerproof.conformance.experiment import operations as ops
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _ACKS: Final = {"auto": "auto", "client": "client", "individual": "client-individual"}
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StompLibrary(Library):
     """See the module's header."""
 
@@ -121,3 +124,6 @@ class StompLibrary(Library):
         item, message = inbox.popleft()
         self._taken[consumer, message] = item
         return message, []
+
+    def is_empty(self, consumer: str) -> bool:
+        return not self._inboxes.get(consumer)

@@ -191,6 +191,12 @@ class SimulatedPort:
         agenda.run_until(agenda.now_ns + self._program.declared().lateness_ms * NS_PER_MS)
         return True
 
+    def has_nothing(self, client: ClientState, consumer: str) -> bool:
+        library, next_ns = self._hosts[client.name].library, self.agenda.next_ns()
+        if library is None or (next_ns is not None and next_ns <= self.agenda.now_ns):
+            return False
+        return library.is_empty(consumer) and not library.pulls(consumer)
+
     def turn(self, until_ns: int) -> bool:
         return self.agenda.step_by(until_ns)
 
@@ -360,8 +366,9 @@ class SimulatedPort:
         assert library is not None
         consumer, t0 = operation.consumer, agenda.now_ns
         deadline_ns = t0 + operation.deadline_ms * NS_PER_MS
-        library.pull(consumer, operation.deadline_ms, host.now())
-        host.flush()
+        if library.pulls(consumer):
+            library.pull(consumer, operation.deadline_ms, host.now())
+            host.flush()
         message = None
         while host.state.consumer(consumer) is not None:
             message, notices = library.take(consumer, host.now())
