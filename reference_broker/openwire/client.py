@@ -24,6 +24,8 @@ Known exceptions
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.inactivity import Monitor, negotiate
@@ -73,6 +75,7 @@ from brokerproof.reference_broker.session.notice import (
 CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
