@@ -46,9 +46,6 @@ from brokerproof.reference_broker.core.instant import NS_PER_MS
 #: Later than any instant that is ever compared with it.
 _NEVER: Final = 1 << 120
 
-#: ActiveMQ's connectAttemptTimeout: how long a peer may take to say hello.
-CONNECT_TIMEOUT_MS: Final = 30_000
-
 #: How ActiveMQ names the failure.
 EXCEPTION: Final = "org.apache.activemq.transport.InactivityIOException"
 
@@ -155,7 +152,6 @@ class Monitor:
         "_read_ns",
         "_read_timeout_ns",
         "_reading_due_ns",
-        "_started",
         "_use_keep_alive",
         "_write_due_ns",
         "_write_ns",
@@ -164,7 +160,7 @@ class Monitor:
     )
 
     def __init__(
-        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
+        self, address: str, now_ns: int, *, connect_timeout_ms: int = 30_000, use_keep_alive: bool = True
     ) -> None:
         """``address`` is the peer's, for the texts.
 
@@ -175,10 +171,6 @@ class Monitor:
         self._connect_due_ns = now_ns + connect_timeout_ms * NS_PER_MS if connect_timeout_ms > 0 else _NEVER
         self._use_keep_alive = use_keep_alive
         self._last_byte_ns = now_ns
-        self._started = False
-        self._read_ms = 0
-        self._read_ns = 0
-        self._write_ns = 0
         self._read_due_ns = _NEVER
         self._write_due_ns = _NEVER
         self._read_timeout_ns = 0
@@ -192,22 +184,15 @@ class Monitor:
         if read_timeout_ms > 0:
             self._read_timeout_ns = read_timeout_ms * NS_PER_MS
             self._reading_due_ns = now_ns + self._read_timeout_ns
-        self._write_timeout_ms = max(0, write_timeout_ms)
+        self._write_timeout_ms = write_timeout_ms
 
     def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
-        """The handshake is complete.
-
-        Ends the connect check. A second call changes nothing: the agreed values are frozen.
-        """
-        if self._started:
-            return
-        self._started = True
+        """The handshake is complete, which comes once: it ends the connect check."""
         self._connect_due_ns = _NEVER
         base_ns = now_ns + initial_delay_ms * NS_PER_MS
         self._read_ms = read_ms
         self._read_ns = read_ms * NS_PER_MS
-        if self._use_keep_alive:
-            self._write_ns = write_ms * NS_PER_MS
+        self._write_ns = write_ms * NS_PER_MS if self._use_keep_alive else 0
         self._plan(base_ns)
 
     def bytes_received(self, now_ns: int) -> None:
@@ -229,7 +214,7 @@ class Monitor:
     def write_blocked(self, now_ns: int) -> None:
         """The transport takes nothing more for now."""
         self._blocked_ns = now_ns
-        if self._write_timeout_ms and self._writing_due_ns == _NEVER:
+        if self._write_timeout_ms > 0 and self._writing_due_ns == _NEVER:
             self._writing_due_ns = now_ns + self._write_timeout_ms * NS_PER_MS
 
     def write_resumed(self) -> None:
@@ -242,9 +227,9 @@ class Monitor:
 
     def next_due_ns(self) -> int | None:
         """When ``tick`` wants to be called; None: not at all."""
-        due = min(self._connect_due_ns, self._read_due_ns, self._write_due_ns)
-        if self._write_timeout_ms or self._read_timeout_ns:
-            due = min(due, self._writing_due_ns, self._reading_due_ns)
+        due = min(
+            self._connect_due_ns, self._read_due_ns, self._write_due_ns, self._writing_due_ns, self._reading_due_ns
+        )
         return due if due < _NEVER else None
 
     def tick(self, now_ns: int) -> MonitorAction:
@@ -277,7 +262,6 @@ class Monitor:
 
     def stop(self) -> None:
         """The connection is over, for whatever reason."""
-        self._started = True
         self._connect_due_ns = self._read_due_ns = self._write_due_ns = _NEVER
         self._writing_due_ns = self._reading_due_ns = _NEVER
 
@@ -323,18 +307,11 @@ class DocumentedMonitor(Monitor):
 
     __slots__ = ("_base_ns", "_last_sent_ns")
 
-    def __init__(
-        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
-    ) -> None:
-        super().__init__(address, now_ns, connect_timeout_ms=connect_timeout_ms, use_keep_alive=use_keep_alive)
-        self._base_ns = now_ns
-        self._last_sent_ns = now_ns
-
     def frame_sent(self, now_ns: int) -> None:
         self._last_sent_ns = now_ns
 
     def _plan(self, base_ns: int) -> None:
-        self._base_ns = base_ns
+        self._base_ns = self._last_sent_ns = base_ns
         if self._read_ns:
             self._read_due_ns = base_ns + self._read_ns
         if self._write_ns:
@@ -364,16 +341,6 @@ class ClassicMonitor(Monitor):
 
     __slots__ = ("_bytes_seen", "_command_received", "_command_sent", "_last_check_ns")
 
-    def __init__(
-        self, address: str, now_ns: int, *, connect_timeout_ms: int = CONNECT_TIMEOUT_MS, use_keep_alive: bool = True
-    ) -> None:
-        super().__init__(address, now_ns, connect_timeout_ms=connect_timeout_ms, use_keep_alive=use_keep_alive)
-        # The handshake's own bytes and frames count at the first checks.
-        self._bytes_seen = True
-        self._command_received = True
-        self._command_sent = True
-        self._last_check_ns = now_ns
-
     def bytes_received(self, now_ns: int) -> None:
         self._last_byte_ns = now_ns
         self._bytes_seen = True
@@ -386,6 +353,7 @@ class ClassicMonitor(Monitor):
 
     def _plan(self, base_ns: int) -> None:
         self._last_check_ns = base_ns
+        # The handshake's own bytes and frames count at the first checks.
         self._bytes_seen = self._command_received = self._command_sent = True
         if self._read_ns:
             self._read_due_ns = base_ns

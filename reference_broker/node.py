@@ -457,9 +457,7 @@ class Node:
         Other frames stay on the outbox.
         """
         state.closed = True
-        state.held.clear()
-        state.monitor.stop()
-        state.due_ns = -1
+        state.due_ns = -1  # its monitor is asked no more
         session = state.session
         waiting = state.take_undelivered()
         for item in waiting:

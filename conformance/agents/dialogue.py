@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from brokerproof.conformance.experiment.dialogues import FATAL, HELLO, Turn, dialogues, filled
+import msgspec
+
+from brokerproof.conformance.experiment.dialogues import FATAL, HELLO, PATIENCE_NS, TOPIC, Turn, dialogues, filled
 from brokerproof.conformance.experiment.peers import Reply, Spoken
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
@@ -22,7 +24,6 @@ from brokerproof.reference_broker.openwire.wire.registry import KINDS
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Probe
 
-PATIENCE_NS: Final = 2_000_000_000
 #: Characters of a body that are written down.
 BODY_MAX: Final = 1000
 #: A byte that UTF-8 does not have; a line and lines that no broker has to take.
@@ -32,17 +33,28 @@ _ASIDE: Final = ("BrokerInfo", "ConnectionControl", "KeepAliveInfo", "ConsumerCo
 _PROPERTIES: Final = "marshalledProperties"
 
 
+class WayIn(msgspec.Struct, frozen=True, kw_only=True):
+    """How a peer gets in, and which topics it may use; ``{me}`` and ``{n}`` as in dialogues."""
+
+    topic: str = TOPIC
+    host: str = "localhost"
+    login: str = ""
+    passcode: str = ""
+
+
 class StompWords:
     """STOMP as bytes and lines."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_unsaid")
 
-    def __init__(self) -> None:
+    def __init__(self, way: WayIn = WayIn()) -> None:  # noqa: B008 - it cannot be changed
         self._buffer = b""
+        login = f"\nlogin:{way.login}\npasscode:{way.passcode}" if way.login else ""
+        self._unsaid = _BYTES | {"host": way.host, "login": login}
 
     def write(self, text: str, words: dict[str, str]) -> bytes:
         """The bytes of a turn."""
-        data = filled(filled(text, words), _BYTES).encode("utf-8", "surrogateescape")
+        data = filled(filled(text, words), self._unsaid).encode("utf-8", "surrogateescape")
         return data + b"\0" if data else b""
 
     def read(self, data: bytes) -> list[tuple[str, list[str], str, dict[str, str]]]:
@@ -168,7 +180,7 @@ class Conversation:
 
     __slots__ = ("_due_ns", "_script", "_wanted", "_words", "_written", "spoken")
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Probe, way: WayIn = WayIn()) -> None:  # noqa: B008 - it cannot be changed
         known = dialogues(probe.via)
         chosen = [known[name] for name in probe.dialogues]
         if not chosen[0].greets:
@@ -176,8 +188,9 @@ class Conversation:
         self._script: list[tuple[int, str, int, Turn]] = [
             (number, one.name, place, turn) for number, one in enumerate(chosen) for place, turn in enumerate(one.turns)
         ]
-        self._words: StompWords | OpenWireWords = StompWords() if probe.via == "stomp" else OpenWireWords()
-        self._written: dict[str, str] = {"version": probe.version}
+        self._words: StompWords | OpenWireWords = StompWords(way) if probe.via == "stomp" else OpenWireWords()
+        self._written: dict[str, str] = {} if way.topic == TOPIC else {"topic": way.topic}
+        self._written["version"] = probe.version
         self._due_ns: int | None = None
         self._wanted = 0
         self.spoken: list[Spoken] = []

@@ -44,6 +44,7 @@ _SEND: dict[str, dict[str, object]] = {
     "delay": {"delay_ms": 0},
     "absolute-delay": {"deliver_in_ms": 0, "preset_in_ms": 0},
     "groups": {"group": ""},
+    "producers": {"calls": ""},
     "temporaries": {"reply": False},
 }
 _SUBSCRIBE: dict[str, dict[str, object]] = {

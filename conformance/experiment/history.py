@@ -160,6 +160,9 @@ class Send(Event, tag="send"):
     delivery_time_ms: int | None = None  # as its sender could read it after the send
     preset_ms: int | None = None  # as its application had set it on the message before
     again: bool = False  # once more, over another connection: nobody knows which of both the broker took it from
+    #: The façade of JMS whose producer was asked, and its calls: which, milliseconds, and "" or what it threw.
+    facade: str = ""
+    called: list[tuple[str, int, str]] = []
     #: ``correlation-id``, ``type``, ``reply-to`` ("temporary") and the application's properties.
     headers: dict[str, HeaderValue] = {}
 

@@ -33,6 +33,8 @@ HeaderName = Annotated[str, msgspec.Meta(max_length=40, pattern=_HEADER)]
 HeaderText = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00\r\n]*$")]
 Headers = dict[HeaderName, bool | int | float | HeaderText]
 Word = Annotated[str, msgspec.Meta(max_length=40, pattern="^[A-Za-z0-9_.-]*$")]
+#: A façade of JMS, and calls of its producer.
+Calls = Annotated[str, msgspec.Meta(pattern="^((classic|simplified)( (life|delay|send)){3})?$")]
 
 #: What a process may have too little of.
 Scarce = Literal["descriptors", "processor", "disk", "memory"]
@@ -107,7 +109,9 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``preset_in_ms``: the application has set a delivery time on the message itself, so long after its clock, which
     means nothing (JMS only). ``endless``: the expiration is the last instant of the calendar (2^63 - 1 ms) instead of
     ``ttl_ms``. ``reply``: it asks for answers on the host's temporary queue. ``headers`` are a
-    correlation id, a type and properties that nothing but the application reads. ``again`` (JMS, persistent, outside a
+    correlation id, a type and properties that nothing but the application reads. ``calls``: the façade of JMS, and the
+    order in which its producer is told the life and the delay, and sends (JMS, to a queue manager; simulated world
+    only). ``again`` (JMS, persistent, outside a
     transaction, over a link that flows): before the answer is there the host's socket is dead, which only the host
     knows; its library comes back under its own name and sends the same again (simulated world only).
     """
@@ -128,6 +132,7 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     endless: bool = False
     preset_in_ms: SignedDuration = 0
     again: bool = False
+    calls: Calls = ""
     headers: Headers = {}
 
 

@@ -46,7 +46,7 @@ JITTER_MS: Final = 50
 PATIENCE_MS: Final = 3000
 QUIET_MS: Final = 500
 #: Options of a message that only a client library can give it.
-_OWN: Final = ("life_ms", "deliver_in_ms", "preset_in_ms", "reply", "network", "again")
+_OWN: Final = ("life_ms", "deliver_in_ms", "preset_in_ms", "reply", "network", "again", "calls")
 
 
 class NotExpressible(UsageError):

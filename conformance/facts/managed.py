@@ -17,6 +17,8 @@ from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, kind_of
 
+#: What a message leaves to its queue's definition: property -> (the value that does so, the attribute).
+AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": (2, "DEFPSIST"), "JMS_IBM_MQMD_Priority": (-1, "DEFPRTY")}
 #: What the queues of subscribers are made from.
 MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
 #: How a sender asks for reports, and what none of them is without; and for no dead letter.
@@ -37,6 +39,11 @@ def is_queue_manager(tables: Tables) -> bool:
 def commands(tables: Tables) -> list[Operate]:
     """What its operator said and was not refused."""
     return [event for event in tables.operations if event.op == "mqsc" and event.result != "fail"]
+
+
+def all_commands(tables: Tables) -> list[Command]:
+    """What its configuration and its operator said, of what was not refused."""
+    return [Command(line) for line in (*tables.declared.mqsc, *(event.command or "" for event in commands(tables)))]
 
 
 def cancels(tables: Tables) -> list[Operate]:
@@ -130,13 +137,14 @@ def between(tables: Tables, event: Event) -> list[Objects | None]:
 def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
     """Mark where an operator's commands may change what becomes of messages."""
     told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
-    if not told:
+    if not told and not tables.declared.mqsc:
         return
     watched = {
         event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
     }
     several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
     ways = [(send, _ways(tables, send, watched)) for send in sends]
+    _mark_resolved(tables, told, ways, several)
     delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
     for event in told:
         queue = None if event.result == "fail" else _subject(Command(event.command or ""))
@@ -151,6 +159,25 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
             places += [queue, *(name for _, names in ways if queue in names for name in names)]
         for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
             tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+
+
+def _mark_resolved(tables: Tables, told: list[Operate], ways: list[tuple[Send, list[str]]], several: list[str]) -> None:
+    """Mark where a name that somebody uses, or that dead letters go to, may be another queue's (messages that were sent
+    before may come to that one, too), or a queue's definition decides about a message.
+    """
+    lines = [*tables.declared.mqsc, *(event.command or "" for event in told if event.result != "fail")]
+    said = [one for one in map(Command, lines) if one.verb in {"DEFINE", "ALTER"} and not one.wrong]
+    aliases = [one.name for one in said if one.kind == "QALIAS"]
+    touched = [*aliases, *(str(one.attributes.get("TARGET", "")) for one in said if one.kind == "QALIAS")]
+    decided = AS_DEFINED.keys()
+    places = [name for send, names in ways for name in names if {*names} & {*touched} or send.headers.keys() & decided]
+    letters = _own_dead_letters(tables, [*places, *several])
+    dead = {*letters, DEAD_LETTERS, *(str(one.attributes.get("DEADQ")) for one in said)}
+    if not places and not dead & {*aliases}:
+        return
+    for place in dict.fromkeys([*places, *touched, *several, *letters, DEAD_LETTERS, marks.WHOLE]):
+        for kind in (marks.RESOLVED, marks.MQSC):
+            tables.marks.put(kind, place, (0, NEVER))
 
 
 def _ways(tables: Tables, send: Send, watched: Iterable[str]) -> list[str]:
@@ -172,7 +199,7 @@ def _subject(told: Command) -> str | None:
         return None
     if told.kind in {"QMGR", "DELAYPROC", "STAGED"}:
         return "" if "DEADQ" in told.attributes else STAGING
-    if told.kind not in {"QLOCAL", "TOPIC"}:
+    if told.kind not in {"QLOCAL", "QALIAS", "TOPIC"}:
         return ""
     name = str(told.attributes.get("TOPICSTR") or told.name)
     return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name

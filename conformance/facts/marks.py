@@ -33,6 +33,7 @@ KINDS: Final[dict[str, str]] = {
     "redelivery": "the broker itself tries rejected messages again",
     "repeated": "it was sent there more than once",
     "mqsc": "an operator changed the queue manager",
+    "resolved": "a queue's name may have been another one's, or its definition decided what a message did not say",
 }
 BITS: Final[dict[str, int]] = {kind: 1 << place for place, kind in enumerate(KINDS)}
 
@@ -41,6 +42,7 @@ WHOLE: Final = "*"
 
 RESTART: Final = BITS["restart"]
 MQSC: Final = BITS["mqsc"]
+RESOLVED: Final = BITS["resolved"]
 OPERATOR: Final = BITS["operator"]
 WILDCARD: Final = BITS["wildcard"]
 BROWSER: Final = BITS["browser"]

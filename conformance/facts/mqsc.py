@@ -136,6 +136,15 @@ class Objects:
         """A local queue, defined or not."""
         return self.objects.get(("QLOCAL", name)) or defaults("QLOCAL")
 
+    def first(self, name: str) -> dict[str, Value]:
+        """What a name is resolved to first: an alias, or a queue."""
+        return self.objects.get(("QALIAS", name)) or self.queue(name)
+
+    def base(self, name: str) -> str:
+        """The queue that a name stands for."""
+        alias = self.objects.get(("QALIAS", name))
+        return name if alias is None else str(alias["TARGET"])
+
     def topic(self, name: str) -> dict[str, Value]:
         """A topic, by its string or its object."""
         for (kind, known), row in self.objects.items():

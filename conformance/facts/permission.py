@@ -214,7 +214,8 @@ def _operate(tables: Tables, event: Operate) -> str:
         return own_reason(tables, event)
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.op != "limit" else ():
         dest = tables.destinations.get(name)
-        if dest is None or dest.topic or dest.kind != "queue" or not _is_there(tables, dest, event):
+        aliased = tables.marks.spans(marks.RESOLVED, name)
+        if dest is None or dest.topic or dest.kind != "queue" or aliased or not _is_there(tables, dest, event):
             return "the queue may not be there"
     return ""
 

@@ -14,6 +14,7 @@ from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import asking, between, cancels
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.rows import Send as SendRow
@@ -239,8 +240,9 @@ def _standing(tables: Tables, event: Send | Operate, name: str) -> Span:
     moved = any(one.op == "move" for one in tables.operations) or dest.kind == "dead-letters"
     came = [send for send in _before(tables, event) if name in tables.names.parts(send.event.dest)]
     stays = [copy for copy in dest.copies if _stays(tables, copy, event)]
-    simple = tables.simulated and not tables.restarts and not dest.purges
-    fed = moved or asking(tables) or tables.names.virtual_topic(name)
+    aliased = bool(tables.marks.spans(RESOLVED, name))
+    simple = tables.simulated and not (tables.restarts or dest.purges or aliased)
+    fed = moved or aliased or asking(tables) or tables.names.virtual_topic(name)
     return len(stays) if simple else 0, NEVER if fed else len(came)
 
 

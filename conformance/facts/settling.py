@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Ack, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
@@ -37,7 +38,8 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         if dest.topic or copy.subscription is not None:
             continue
         awaited = event.persistent or send.client.traits.awaits_receipt or send.transaction is not None
-        copy.steady = awaited and not send.timed and not gets_expiration(tables.declared)
+        aliased = tables.marks.on(dest.name, span) & RESOLVED
+        copy.steady = awaited and not (send.timed or aliased or gets_expiration(tables.declared))
         last = copy.deliveries[-1] if copy.deliveries else None
         # Frames can overtake the receipt: by now it may be held, or even be back.
         if copy.dead_letters or (last is not None and last.state not in {HELD, RETURNED}):

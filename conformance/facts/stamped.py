@@ -10,6 +10,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.facts.deliveries import at_home, is_beside_another, moves
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.policy import stamping_of
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import Span
@@ -75,7 +76,7 @@ def is_scheduled(send: Send) -> bool:
 def is_plain(tables: Tables, delivery: Delivery) -> bool:
     """Whether its stamps are those of one acceptance."""
     spec = tables.declared.timestamping
-    if is_scheduled(delivery.send):
+    if is_scheduled(delivery.send) or delivery.send.marks & RESOLVED:
         return False
     if delivery.is_dead_letter:
         copy = delivery.copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.rows import Copy, Reading, Session
 from brokerproof.conformance.facts.tables import Tables
 
@@ -29,7 +30,8 @@ def server(reading: Reading) -> Session | None:
 def waits(tables: Tables, reading: Reading) -> Copy | None:
     """A message that waits on the queue for certain, and needs nobody in particular."""
     for copy in reversed(reading.waiting[-TRIES:]):
-        if not copy.send.event.group and not _maybe_taken(copy, reading) and not maybe_swallowed(tables, copy):
+        elsewhere = copy.marks & RESOLVED or _maybe_taken(copy, reading) or maybe_swallowed(tables, copy)
+        if not copy.send.event.group and not elsewhere:
             return copy
     return None
 

@@ -4,6 +4,7 @@ steps. One function for the generator to call; each command is undone at the end
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -31,6 +32,8 @@ SWITCHES: Final = (
 #: How many of 100 queue managers are too old for delays.
 EARLY_PERCENT: Final = 10
 DEPTHS: Final = (5000, 10, 3, 1)
+#: What a message leaves to its queue's definition.
+AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": 2, "JMS_IBM_MQMD_Priority": -1}
 #: What a sender asks for if its message cannot be put: MQRO_EXCEPTION, MQRO_DISCARD_MSG.
 EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x01000000}
 DISCARD: Final = {"JMS_IBM_Report_Discard_Msg": 0x08000000}
@@ -45,6 +48,12 @@ MORE: Final[tuple[dict[str, int], ...]] = (
     {"JMS_IBM_Report_COD": 0x3800},
     {"JMS_IBM_Report_Expiration": 0x00200000},
     {"JMS_IBM_Report_Expiration": 0x00E00000},
+)
+#: How a producer is called: each façade, each order.
+CALLS: Final = tuple(
+    f"{facade} {' '.join(order)}"
+    for facade in ("classic", "simplified")
+    for order in permutations(("delay", "life", "send"))
 )
 #: How long targets take nothing: short against a retry, or long.
 PAUSES_MS: Final = (3000, 600_000, 500)
@@ -85,7 +94,31 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     )
     program = msgspec.structs.replace(program, broker=broker, steps=steps)
     program = with_reports(chooser, program, queues) if queues and chooser.flag(50) else program
+    plain = [name for name in queues if name != DEADQ]
+    if plain and not probed and chooser.flag(10):
+        return _with_alias(chooser, program, plain)
     return with_operator(chooser, program) if not probed and chooser.flag(60) else program
+
+
+def _with_alias(chooser: Chooser, program: Program, queues: list[str]) -> Program:
+    """A queue's name is another one's, from the start or from some time on, and half of the messages leave to its
+    definition what they could say. Little else can be judged then.
+    """
+
+    def leaving(step: AnyStep) -> AnyStep:
+        if not isinstance(step, Send) or chooser.flag(50):
+            return step
+        return msgspec.structs.replace(step, headers=step.headers | AS_DEFINED, persistent=False)
+
+    name, target = one_of(chooser, tuple(queues)), one_of(chooser, tuple(queues))
+    kind, leads = ("QLOCAL", "") if name == target else ("QALIAS", f" TARGET('{target}')")
+    first, then = (f"DEFPSIST({psist}) DEFPRTY({prty})" for psist, prty in (("YES", 7), ("NO", 2)))
+    steps: list[AnyStep] = [mapped(step, leaving) for step in program.steps]
+    half = len(steps) // 2
+    steps[half:half] = [Operate(op="mqsc", command=f"ALTER {kind}('{name}'){leads} {then}")]
+    broker = program.broker
+    mqsc = [*broker.mqsc, f"DEFINE {kind}('{name}'){leads or ' MAXDEPTH(5000)'} {first}"]
+    return msgspec.structs.replace(program, broker=msgspec.structs.replace(broker, mqsc=mqsc), steps=steps)
 
 
 def with_reports(chooser: Chooser, program: Program, queues: list[str]) -> Program:
@@ -129,8 +162,11 @@ def _sent(chooser: Chooser, program: Program, queue: str) -> list[AnyStep]:
     for _ in range(chooser.below(4)):
         headers: dict[str, bool | int | float | str] = dict(one_of(chooser, ({}, *REPORTS, *REPORTS, *MORE)))
         host, reply, persistent = chooser.below(len(program.clients())), chooser.flag(60), chooser.flag(60)
+        ttl_ms, calls = 0, ""
+        if program.clients()[host].via == "jms" and chooser.flag(40):
+            ttl_ms, calls = one_of(chooser, (600_000, 399, 400)), one_of(chooser, CALLS)
         send = Send(host=host, dest=places[0], delay_ms=400, headers=headers, reply=reply, persistent=persistent)
-        sent.append(send)
+        sent.append(msgspec.structs.replace(send, ttl_ms=ttl_ms, calls=calls))
     return sent
 
 

@@ -246,6 +246,31 @@ class Tolerates(StompSession):
             super()._error(text, receipt, code, version)
 
 
+class Confirms(StompSession):
+    """What is refused is confirmed, where a receipt was asked for."""
+
+    __slots__ = ()
+
+    def _error(self, text: str, receipt: str = "", code: str = "", version: str = "") -> None:
+        if self.connected and receipt:
+            self.outbox.append(Frame("RECEIPT", {"receipt-id": receipt}))
+        else:
+            super()._error(text, receipt, code, version)
+
+
+class CutsBodies(StompSession):
+    """A body ends at its first NUL."""
+
+    __slots__ = ()
+
+    def render(self, dispatch: Dispatch) -> Frame | None:
+        frame = super().render(dispatch)
+        if frame is not None:
+            frame.headers.pop("content-length", None)
+            frame.body = frame.body.partition(b"\0")[0]
+        return frame
+
+
 class Stays(StompSession):
     """After an ERROR the connection goes on."""
 

@@ -47,6 +47,20 @@ class TakesLevels(Forgives):
     forgiven = "command level"
 
 
+class Agrees(SendChecks):
+    """A producer's delay and life are never compared, nor is there a level."""
+
+    def setting(self, level: int, delay_ms: int, life_ms: int) -> tuple[str, str]:  # noqa: ARG002 - the signature
+        return "", ""
+
+
+class CompletesNothing(SendChecks):
+    """What a message leaves to its queue's definition stays as it came."""
+
+    def complete(self, message: Message, first: dict[str, Value]) -> None:
+        pass
+
+
 class AsksNobody(SendChecks):
     """Whoever sends with a delay may."""
 
@@ -166,5 +180,7 @@ ALL = (
         "mq_reports",
         fresh(TellsAnotherReason),
     ),
+    Mutant("mq-setters-agree", "DLY-053", "A producer takes any delay and life.", "mq_checks", fresh(Agrees)),
+    Mutant("mq-definition-ignored", "DLY-054", "DEFPRTY is not looked at.", "mq_checks", fresh(CompletesNothing)),
     Mutant("mq-stop-ignored", "DLY-042", "The delay processor cannot be stopped.", "mq_processor", fresh(NeverStops)),
 )

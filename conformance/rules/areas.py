@@ -15,6 +15,7 @@ from brokerproof.conformance.rules import (
     delay_asked,
     delay_mq,
     delay_release,
+    delay_resolved,
     delay_waiting,
     delivery,
     dialogues,
@@ -52,10 +53,11 @@ from brokerproof.conformance.rules.rule import RULES
 
 # fmt: off
 AREAS = (acceptance, acknowledgement, answers, bridges, connections, contents, copies, dead_letters, delay,
-         delay_asked, delay_mq, delay_release, delay_waiting, delivery, dialogues, durability, durables, expiry,
-         expiry_clients, expiry_counters, expiry_topics, figures, giving_up, inactivity, inflight, liveness, managing,
-         memory, memory_paging, memory_room, memory_usage, onlookers, prefetch, processes, raw_peers, redelivery,
-         redelivery_marks, restamping, selection, survival, timestamping, told_by_managers, topics, transactions)
+         delay_asked, delay_mq, delay_release, delay_resolved, delay_waiting, delivery, dialogues, durability,
+         durables, expiry, expiry_clients, expiry_counters, expiry_topics, figures, giving_up, inactivity, inflight,
+         liveness, managing, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch, processes,
+         raw_peers, redelivery, redelivery_marks, restamping, selection, survival, timestamping, told_by_managers,
+         topics, transactions)
 # fmt: on
 
 __all__ = ["AREAS", "RULES"]

@@ -1,15 +1,25 @@
-"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185; ``experiment/dialogues``).
+"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190, GEN-191; ``experiment/dialogues``).
 
 Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
-brokers whose operator decides who may do what (MQSC).
+brokers whose operator decides who may do what, or about topics (MQSC).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.experiment.dialogues import FATAL, Dialogue, Turn, Wanted, dialogues
-from brokerproof.conformance.facts.managed import commands
+from brokerproof.conformance.experiment.dialogues import (
+    FATAL,
+    HELLO,
+    PATIENCE_NS,
+    Dialogue,
+    Turn,
+    Wanted,
+    dialogues,
+    filled,
+)
+from brokerproof.conformance.facts.managed import all_commands
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
 
     from brokerproof.conformance.experiment.configuration import BrokerSpec
     from brokerproof.conformance.experiment.history import Probe
-    from brokerproof.conformance.experiment.peers import Reply, Spoken
+    from brokerproof.conformance.experiment.peers import Reply
     from brokerproof.conformance.facts.facts import Facts
 
 #: Below this a broker's limits may leave no room for a few small messages.
@@ -32,16 +42,19 @@ SHOWN = 200
 class Utterance:
     """A turn that was said, and how it ended."""
 
-    __slots__ = ("dialogue", "ended_ns", "event", "late_ns", "spoken", "turn")
+    __slots__ = ("dialogue", "ended_ns", "event", "late_ns", "next_ns", "spoken", "turn")
 
-    def __init__(self, event: Probe, spoken: Spoken, dialogue: Dialogue, late_ns: int, *, last: bool) -> None:
+    def __init__(self, event: Probe, place: int, dialogue: Dialogue, late_ns: int) -> None:
+        spoken, later = event.heard.turns[place], event.heard.turns[place + 1 :]
         self.event = event
         self.spoken = spoken
         self.dialogue = dialogue
         self.turn: Turn = dialogue.turns[spoken.turn]
         self.late_ns = late_ns
         #: The broker hung up after it.
-        self.ended_ns = event.heard.ended_ns if last else None
+        self.ended_ns = None if later else event.heard.ended_ns
+        #: So long it was listened to.
+        self.next_ns = later[0].at[0] if later else event.t1
 
     @property
     def refuses(self) -> bool:
@@ -50,7 +63,7 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
-    if facts.declared.mqsc or commands(facts):
+    if any(command.kind in {"AUTHREC", "TOPIC"} and command.verb != "DISPLAY" for command in all_commands(facts)):
         return []
     return [one for event in facts.probes for one in _of_probe(facts, event)]
 
@@ -66,7 +79,7 @@ def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
         dialogue = known.get(spoken.dialogue)
         if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts.declared, dialogue):
             return
-        one = Utterance(event, spoken, dialogue, late_ns, last=place == len(turns) - 1)
+        one = Utterance(event, place, dialogue, late_ns)
         was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
         refused = was_refused or (refused and spoken.turn > 0)
         if not refused and _is_plain(facts.declared, dialogue):
@@ -114,17 +127,26 @@ def _fits(wanted: Wanted, reply: Reply) -> bool:
     )
 
 
+def _shown(replies: list[Reply]) -> list[str]:
+    return [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in replies]
+
+
+def _said(one: Utterance) -> str:
+    return f"in {one.dialogue.name!r} a peer said {filled(one.turn.says, one.spoken.words)[:SHOWN]!r}"
+
+
 def _answered(one: Utterance, good: str, bad: str) -> Findings:
     """What was heard is what had to be heard."""
     event, spoken, turn = one.event, one.spoken, one.turn
-    said = f"in {one.dialogue.name!r} a peer said {turn.says[:SHOWN]!r}"
+    said = _said(one)
     left = list(spoken.replies)
     for text in turn.hears:
         wanted = Wanted(text, spoken.words)
         found = next((reply for reply in left if _fits(wanted, reply)), None)
         if found is None:
-            heard = [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in spoken.replies]
-            yield broken(bad, event, why=f"{said}; {text!r} should have come; it heard {heard}")
+            late_ns = -PATIENCE_NS if len(spoken.replies) < len(turn.hears) else None
+            why = f"{said}; {filled(text, spoken.words)!r} should have come; it heard {_shown(spoken.replies)}"
+            yield broken(bad, event, why=why, slack_ns=late_ns)
             return
         left.remove(found)
     if left:
@@ -174,14 +196,83 @@ def commands_are_answered(_facts: Facts, one: Utterance) -> Findings:
     return _answered(one, "answered", "otherwise")
 
 
+# -- what STOMP's specification leaves no choice of
+
+
+def specified(facts: Facts, *, refuses: bool) -> list[Utterance]:
+    """What was said in a version whose specification says itself what is heard, to a broker that speaks that version:
+    a peer that asked for nothing else was welcomed in it.
+    """
+    spoken = [one for one in facts.rows(_utterances) if one.event.said.via == "stomp"]
+    versions = {one.event.said.version for one in spoken if one.dialogue.name == HELLO and not _lacking(one)}
+    return [
+        one
+        for one in spoken
+        if one.refuses == refuses and one.event.said.version in versions & set(one.dialogue.specified)
+    ]
+
+
+def _lacking(one: Utterance) -> list[str]:
+    """What did not come, but for the headers that a broker may leave out, or write as it likes."""
+    left, lacking = list(one.spoken.replies), []
+    for text in one.turn.hears:
+        wanted = Wanted(text, one.spoken.words)
+        wanted.without = ()
+        wanted.lines = [f"{line[:12]}*" if line.startswith("destination:") else line for line in wanted.lines]
+        found = next((reply for reply in left if _fits(wanted, reply)), None)
+        if found is None:
+            lacking.append(filled(text, one.spoken.words))
+        else:
+            left.remove(found)
+    return lacking
+
+
+def _waited(one: Utterance) -> bool:
+    """Whether its answers had the time that a peer waits for them."""
+    return one.next_ns >= one.spoken.at[1] + PATIENCE_NS
+
+
+@rule("GEN-190", over=partial(specified, refuses=True))
+def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
+    """What the specification of STOMP has refused is refused."""
+    said = _said(one)
+    replies = [reply.what for reply in one.spoken.replies]
+    if "ERROR" in replies or (one.ended_ns is not None and not replies):
+        yield held("refused")
+    elif replies:
+        yield broken("tolerated", one.event, why=f"{said}, and heard {replies}")
+    elif _waited(one):
+        yield broken("tolerated", one.event, why=f"{said}, and heard nothing", slack_ns=-PATIENCE_NS)
+
+
+@rule("GEN-191", over=partial(specified, refuses=False))
+def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
+    """What the specification of STOMP has answered is answered as it says; an ERROR is another matter."""
+    replies = one.spoken.replies
+    lacking = _lacking(one)
+    if any(reply.what == "ERROR" for reply in replies):
+        return
+    if not lacking:
+        yield held("answered")
+        return
+    why = f"{_said(one)}; {lacking[0]!r} should have come; it heard {_shown(replies)}"
+    if len(replies) >= len(one.turn.hears):
+        yield broken("otherwise", one.event, why=why)
+    elif one.ended_ns is not None:
+        yield broken("otherwise", one.event, why=f"{why}, and was hung up on")
+    elif _waited(one):
+        yield broken("otherwise", one.event, why=why, slack_ns=-PATIENCE_NS)
+
+
 def after_errors(facts: Facts) -> list[Utterance]:
-    """What was answered with an ERROR."""
-    return [one for one in facts.rows(_utterances) if any(reply.what == "ERROR" for reply in one.spoken.replies)]
+    """What was answered with an ERROR in the only version that says what follows."""
+    spoken = [one for one in facts.rows(_utterances) if one.event.said.version == "1.2"]
+    return [one for one in spoken if any(reply.what == "ERROR" for reply in one.spoken.replies)]
 
 
 @rule("GEN-185", over=after_errors)
 def errors_are_the_end(_facts: Facts, one: Utterance) -> Findings:
-    """After an ERROR a STOMP connection is closed."""
+    """After an ERROR a STOMP 1.2 connection is closed."""
     if one.ended_ns is not None:
         yield held("closed")
     elif one.event.t1 > one.spoken.replies[-1].at_ns + AT_ONCE_NS + one.late_ns:

@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -130,6 +130,12 @@ def _text(finding: Finding, outcome: str) -> str:
     return f"{finding.why or outcome.replace('-', ' ')}: {said}" if said else finding.why or outcome
 
 
+def not_offered(requirement: Requirement, capabilities: Collection[str]) -> str:
+    """What a broker with these capabilities lacks for a requirement; "" if nothing."""
+    lacking = [need for need in requirement.needs if need not in capabilities]
+    return f"the broker (or its transport) does not offer: {', '.join(lacking)}" if lacking else ""
+
+
 class Plan:
     """What is asked of every history with the same capabilities: for each selection of rows the rules that run over
     them, and the verdicts of a run that exercises nothing, in order of their ids.
@@ -143,10 +149,8 @@ class Plan:
         self.asked: dict[Selection, list[tuple[int, Rule, Requirement]]] = {}
         for place, name in enumerate(sorted(wanted)):
             requirement, rule = catalogue[name], RULES.get(name)
-            lacking = [need for need in requirement.needs if need not in capabilities]
             verdict = Verdict(name, VerdictKind.NOT_EXERCISED)
-            if lacking:
-                text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
+            if text := not_offered(requirement, capabilities):
                 verdict = Verdict(name, VerdictKind.NOT_APPLICABLE, text=text)
             elif rule is None:
                 verdict = Verdict(name, VerdictKind.NOT_EXERCISED, text="no rule of this release judges it")

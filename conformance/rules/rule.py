@@ -116,12 +116,13 @@ def rule(
     """Register a function as the rule of a requirement. ``handles``: kinds of marks (``marks.KINDS``).
 
     ``absence``: it judges what did not come, or not in time, or came back. What a queue manager was told may have kept
-    that; nothing else is excused by such commands. Both are about rows that carry marks; others are the rule's affair.
+    that; nothing else is excused by such commands. Where a name may be another queue's, nobody judges. All are about
+    rows that carry marks; others are the rule's affair.
     """
 
     def register(judge: Callable[[Facts, Entry], Findings]) -> Callable[[Facts, Entry], Findings]:
         assert requirement not in RULES, f"{requirement} has a rule already"
-        handled = marks.mask(handles)
+        handled = marks.mask(handles) & ~marks.RESOLVED
         handled = handled & ~marks.MQSC if absence else handled | marks.MQSC
         RULES[requirement] = Rule(requirement, over, judge, handled, faults)
         return judge

@@ -46,7 +46,7 @@ from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.live import live_program
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
-from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.rules.judge import judge_history, not_offered
 from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
@@ -221,11 +221,15 @@ def refused_by(adapter: Adapter) -> list[tuple[str, Program, str]]:
 
 def refused_run(adapter: Adapter, name: str, program: Program, why: str, wanted: tuple[str, ...]) -> RunResult:
     """What such a program would have exercised, by the reference broker in virtual time, does not apply here because of
-    it; unless another program exercises it.
+    it; unless another program exercises it, or no program could.
     """
+    catalogue, offered = default_catalogue(), adapter.capabilities()
     shown = run_program(program, name, wanted=wanted).verdicts
     exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
-    verdicts = _all(exercised, VerdictKind.NOT_APPLICABLE, why)
+    verdicts = [
+        explained(adapter, Verdict(one, VerdictKind.NOT_APPLICABLE, text=not_offered(catalogue[one], offered) or why))
+        for one in exercised
+    ]
     return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
 

@@ -44,10 +44,11 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     result: Result = "ok"
     refusal: str | None = None
     #: Of ``connect``: what the library does by itself. Of ``send``: what the client put on the message, and when a
-    #: delayed one becomes due.
+    #: delayed one becomes due; and the calls of its producer, if an order of them was asked for.
     traits: Traits | None = None
     stamps: Stamps = {}
     due_ns: int = 0
+    called: list[tuple[str, int, str]] = []
     #: Of ``take``: the message; and, of a consumer without a prefetch, since when its application waited, and whether
     #: the broker owes it no answer any more, if that is known.
     message: str | None = None

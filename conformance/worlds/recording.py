@@ -72,10 +72,11 @@ class Recording:
             operation,
             message_kind=operation.kind,
             headers=operation.headers | {"reply-to": "temporary"} if operation.reply else operation.headers,
-            ttl_ms=None if operation.endless else operation.ttl_ms,
             tx=operation.tx or None,
+            facade=operation.calls.partition(" ")[0],
+            called=self.outcome.called,
             again=operation.again and self.outcome.refusal != "not connected",
-            **told,
+            **{"ttl_ms": None if operation.endless else operation.ttl_ms, **told},
         )
 
     def subscribe(self, operation: ops.Subscribe) -> Event:

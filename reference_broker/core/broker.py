@@ -207,7 +207,7 @@ class Broker:
         """Raise ``invariants.Inconsistent`` unless everything that must always hold, holds, and the broker is what the
         journal says (if given). For tests: it walks the whole broker.
         """
-        invariants.check(self._region, self._consumers)
+        invariants.check(self._region, self._consumers, self._transactions)
         if recovered is not None:
             invariants.check_journal(self._region, recovered)
         if self._flow is not None:

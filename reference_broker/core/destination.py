@@ -53,8 +53,6 @@ class Destination:
         self.mark_percent = policy.high_water_percent or region.config.memory_high_water_percent
         self.page_size = policy.max_page_size or region.config.page_size
         self.usage = region.memory.node(policy.memory_limit_bytes)
-        #: Part of the usage: what open transactions have sent here.
-        self.uncommitted_bytes = 0
         #: Base of the sweep's grid.
         self.created_ns = region.now.mono_ns
         #: A sweep is wanted; the due time of its entry on the heap, wanted or not.
@@ -68,7 +66,7 @@ class Destination:
         #: Stands in the region's list of destinations to pump.
         self.awake = False
         #: What is sent to it may go elsewhere as well (``routing.py``).
-        self.spreads = False
+        self.spreads = region.routing.spreads(name)
         self.next_order = 1
 
     # -- what happens to it

@@ -114,8 +114,8 @@ class FlowControl:
         if fails and not event.network:
             self._fail(event, full)
         else:
-            self._wait(event, full)
             arrivals.take_over(event.message, network=event.network)
+            self._wait(event, full)  # where it goes, which an alias decides
         return True
 
     def _fail(self, event: Send, full: Usage | None) -> None:

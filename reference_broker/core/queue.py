@@ -143,7 +143,6 @@ class Queue(Destination):
         self._unrecord(item.message)
         self.counters.enqueued += 1
         self.counters.dequeued += 1
-        self.region.wake(self)  # perhaps there is nothing left to sweep
 
     def _unschedule(self, item: Scheduled) -> None:
         item.cancelled = True
@@ -206,7 +205,6 @@ class Queue(Destination):
         region = self.region
         del self.subscriptions[subscription.consumer.name]
         if subscription.ready:
-            subscription.ready = False
             self.ready.remove(subscription)
         deliveries = subscription.deliveries()
         region.policies.in_flight.left(self.counters, len(deliveries))

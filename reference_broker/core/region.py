@@ -149,7 +149,6 @@ class Region:
         else:
             created = Topic(self, name, number, policy)
         self.destinations[name] = created
-        created.spreads = self.routing.spreads(name)
         self.routing.created(created)
         self.attachments.created(created)
         self.durables.created(created)

@@ -43,12 +43,11 @@ SLACK: Final = 64
 class Stream:
     """What consumers with the same filters may have, by key. ``representative`` is one of them."""
 
-    __slots__ = ("keys", "listeners", "representative")
+    __slots__ = ("keys", "representative")
 
-    def __init__(self, representative: Subscription) -> None:
+    def __init__(self, representative: Subscription, keys: list[int]) -> None:
         self.representative = representative
-        self.listeners = 0
-        self.keys: list[int] = []
+        self.keys = keys
 
 
 class Share:
@@ -83,7 +82,7 @@ class SelectiveDispatch:
         self.shares: dict[int, Share] = {}
         self.groups = Groups()
         self.exclusive: Subscription | None = None
-        #: Somebody was given something to choose from, perhaps after it was asked.
+        #: A group's owner was given something to choose from, perhaps after it was asked.
         self.stirred = False
         for subscription in queue.subscriptions.values():
             self.join(subscription)
@@ -96,32 +95,23 @@ class SelectiveDispatch:
         name = filter_key(subscription.consumer)
         stream = self.streams.get(name)
         if stream is None:
-            stream = Stream(subscription)
-            stream.keys = [
-                self.key(reference)
-                for reference in self.queue.line
-                if self.queue.wants(subscription, reference.message)
-            ]
-            heapq.heapify(stream.keys)
-            self.streams[name] = stream
-        stream.listeners += 1
+            line, wants = self.queue.line, self.queue.wants
+            keys = sorted(self.key(one) for one in line if wants(subscription, one.message))
+            stream = self.streams[name] = Stream(subscription, keys)
         self.shares[subscription.serial] = Share(stream)
 
     def part(self, subscription: Subscription) -> None:
         """A consumer goes; it is off the queue's list already."""
         share = self.shares.pop(subscription.serial)
-        share.stream.listeners -= 1
-        if share.stream.listeners == 0 and filter_key(subscription.consumer) != EVERYTHING:
+        stream = share.stream
+        heir = next(
+            (one for one in self.queue.subscriptions.values() if self.shares[one.serial].stream is stream), None
+        )
+        if heir is not None:
+            stream.representative = heir
+        elif filter_key(subscription.consumer) != EVERYTHING:
             del self.streams[filter_key(subscription.consumer)]
-        elif share.stream.representative is subscription:
-            share.stream.representative = self._representative(share.stream)
         self.free(self.queue.region.policies.grouping.freed(self.groups, subscription))
-
-    def _representative(self, stream: Stream) -> Subscription:
-        for subscription in self.queue.subscriptions.values():
-            if self.shares[subscription.serial].stream is stream:
-                return subscription
-        return stream.representative
 
     def reopen(self) -> None:
         """The consumers have changed: see who may be given anything, and who is asked first."""
@@ -168,7 +158,6 @@ class SelectiveDispatch:
                 heapq.heappush(stream.keys, key)
                 if len(stream.keys) > limit:
                     self._tidy(stream.keys)
-        self.stirred = True
 
     def _tidy(self, keys: list[int]) -> None:
         """Forget what waits no longer."""
@@ -261,7 +250,6 @@ def choose(queue: Queue, choices: SelectiveDispatch) -> None:
     policies = region.policies
     region.memory.blocked.pop(queue.name, None)
     ready = queue.ready
-    choices.stirred = False
     at = 0
     while at < len(ready) and (len(queue.line) or queue.aside) and not queue.held:
         subscription = ready[at]

@@ -70,7 +70,6 @@ class Settlements:
         if dispatch.holder is not None:
             dispatch.holder.held -= 1
             region.wake(dispatch.holder)
-            dispatch.holder = None
         if not dispatch.asynchronous:
             return  # counted when it was assigned
         if dispatch.counters is not None:

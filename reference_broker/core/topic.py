@@ -216,7 +216,6 @@ class Topic(Destination):
     def forget(self, durable: Durable) -> None:
         """A durable subscription without a consumer ends, with its backlog."""
         self._abandon(self.durables.pop(durable.key))
-        self.region.wake(self)  # perhaps there is nothing left to sweep
 
     def _suspend(self, subscription: Subscription, deliveries: list[Delivery], last_delivered: int) -> None:
         """A durable subscription loses its consumer: what is in flight to it comes back."""

@@ -62,17 +62,16 @@ class PendingAck:
 
 
 class HeldSend:
-    """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once). ``queue`` is
-    charged ``size_bytes`` for it until the end; None: nobody is.
+    """A send in a transaction: the accepted message and the monotonic time of its delivery (0: at once). ``charge``:
+    which queue is charged how many bytes for it until the end; None: nobody is.
     """
 
-    __slots__ = ("audience", "due_ns", "message", "queue", "size_bytes")
+    __slots__ = ("audience", "charge", "due_ns", "message")
 
     def __init__(self, message: Message, due_ns: int) -> None:
         self.message = message
         self.due_ns = due_ns
-        self.queue: Destination | None = None
-        self.size_bytes = 0
+        self.charge: tuple[Destination, int] | None = None
         #: Who matched a delayed publication at its send; None: the commit finds out.
         self.audience: list[Subscription] | None = None
 
@@ -185,9 +184,9 @@ class Transactions:
             if held.message.destination == destination and not held.due_ns:
                 transaction.sends.remove(held)
                 transaction.keys.discard(key_of(held.message))
-                if held.queue is not None:
-                    held.queue.uncommitted_bytes -= held.size_bytes
-                    held.queue.usage.change(-held.size_bytes)
+                if held.charge is not None:
+                    queue, size_bytes = held.charge
+                    queue.usage.change(-size_bytes)
                 return held.message
         return None
 
@@ -197,23 +196,17 @@ class Transactions:
         queue = region.destination(held.message.destination)
         size_bytes = self._policies.memory.size_bytes(held.message, queue.minimum_bytes)
         if isinstance(queue, Queue) and self._policies.memory.keeps_uncommitted(region.memory, queue, size_bytes):
-            held.queue = queue
-            held.size_bytes = size_bytes
-            queue.uncommitted_bytes += size_bytes
+            held.charge = (queue, size_bytes)
             queue.usage.change(size_bytes)
 
-    def _discharge(self, transaction: Transaction) -> list[Destination]:
-        """The wait is over; whom that gives memory back."""
-        freed: list[Destination] = []
+    def _discharge(self, transaction: Transaction) -> None:
+        """The wait is over, which gives memory back."""
+        region = self._region
         for held in transaction.sends:
-            queue = held.queue
-            if queue is not None:
-                held.queue = None
-                queue.uncommitted_bytes -= held.size_bytes
-                queue.usage.change(-held.size_bytes)
-                self._region.memory.relieved = True
-                freed.append(queue)
-        return freed
+            if held.charge is not None:
+                queue, size_bytes = held.charge
+                queue.usage.change(-size_bytes)
+                region.memory.relieved = True
 
     def refusal_of_acknowledgement(self, connection: int, name: str, rule: Rule) -> tuple[str, str]:
         """Why a valid acknowledgement cannot be part of that transaction: (code, text)."""
@@ -270,15 +263,16 @@ class Transactions:
 
     def _end(self, transaction: Transaction, due: tuple[list[PendingAck], list[HeldSend]]) -> None:
         acknowledged, sends = due
-        freed = self._discharge(transaction)
+        self._discharge(transaction)
         for pending_ack in acknowledged:
             self._consume(pending_ack)
         for pending_ack in transaction.pending_acks:
             self._release(pending_ack)
         for held in sends:
             self._arrivals.admit(held.message, held.due_ns, committed=True, audience=held.audience)
-        for queue in freed:
-            self._region.wake(queue)
+        for held in transaction.sends:
+            if held.charge is not None:
+                self._region.wake(held.charge[0])
 
     def _consume(self, pending_ack: PendingAck) -> None:
         """The acknowledgement takes effect, for what its consumer still has and what a queue keeps for it."""
@@ -289,14 +283,11 @@ class Transactions:
                 delivery.subscription.destination.redeem(delivery)
             elif delivery.is_held():
                 present.append(delivery)
-        pending_ack.deliveries = []
         if present:
             self._settlements.apply(pending_ack.consumer, pending_ack.rule, present)
 
     def _release(self, pending_ack: PendingAck) -> None:
-        """The acknowledgement never was; nothing to do for one that has been carried out."""
-        if not pending_ack.deliveries:
-            return
+        """The acknowledgement never was; of one that has been carried out nothing is there any more."""
         present: list[Delivery] = []
         kept: dict[str, list[Delivery]] = {}
         places: list[Destination] = []
@@ -310,7 +301,6 @@ class Transactions:
                     kept[place.name] = []
                     places.append(place)
                 kept[place.name].append(delivery)
-        pending_ack.deliveries = []
         self._settlements.unwiden(pending_ack.consumer, present)
         for place in places:
             place.restore(kept[place.name])

@@ -2,14 +2,15 @@
 
 * ``MessageProducer`` raises ``JMSException``, ``JMSProducer`` (whose setters chain) ``JMSRuntimeException``; both carry
   the reason's name and number. Nothing else differs.
-* A setter refuses what can be refused then: a delay below command level 800, a time to live below the delay or a delay
-  above the time to live, whichever is set last. ``send`` refuses the rest, and a time to live that it is given itself.
+* A setter refuses what can be refused then, and changes nothing: a delay below command level 800, a time to live below
+  the delay or a delay above the time to live, whichever is set last. ``send`` refuses the rest, and a time to live that
+  it is given itself.
 * Own uncommitted messages can be received in the same unit of work; delayed ones are not there yet.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig
@@ -33,9 +34,8 @@ from brokerproof.reference_broker.core.events import (
 )
 from brokerproof.reference_broker.core.message import QUEUE, TOPIC, Message, Property
 from brokerproof.reference_broker.core.mq.checks import TENTH_MS
-from brokerproof.reference_broker.core.mq.definitions import DELAY_LEVEL
 from brokerproof.reference_broker.core.mq.mqsc import MqscError
-from brokerproof.reference_broker.core.mq.reasons import REASONS, known
+from brokerproof.reference_broker.core.mq.reasons import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,35 +229,42 @@ class MqClient:
         return message.message_id
 
 
-class _Producer:
-    """What both façades share."""
+class Producer:
+    """A producer as both façades have it; ``check`` says what speaks against a delay and a time to live (code, text).
+    It raises ``failure``. Its setters chain, of which callers of ``MessageProducer`` make no use.
+    """
 
-    failure: type[JMSException] = JMSException
-
-    def __init__(self, client: MqClient) -> None:
-        self._client = client
+    def __init__(self, check: Callable[[int, int], tuple[str, str]], failure: type[JMSException]) -> None:
+        self._check = check
+        self.failure = failure
         self.delivery_delay_ms = 0
         self.time_to_live_ms = 0
-        self.persistent = True
 
-    def _set_delay(self, delay_ms: int) -> None:
-        level = self._client.manager.stage.definitions.number("CMDLEVEL")
-        if delay_ms and level < DELAY_LEVEL:
-            self._refuse("MQRC_FUNCTION_NOT_SUPPORTED", f"command level {level} has no delivery delay; set 0")
-        self._check(delay_ms, self.time_to_live_ms)
+    def set_delivery_delay(self, delay_ms: int) -> Self:
+        """Milliseconds, 0 for none."""
+        self._agree(delay_ms, self.time_to_live_ms)
         self.delivery_delay_ms = delay_ms
+        return self
 
-    def _set_life(self, ttl_ms: int) -> None:
-        self._check(self.delivery_delay_ms, ttl_ms)
+    def set_time_to_live(self, ttl_ms: int) -> Self:
+        """Milliseconds, 0 for ever."""
+        self._agree(self.delivery_delay_ms, ttl_ms)
         self.time_to_live_ms = ttl_ms
+        return self
 
-    def _check(self, delay_ms: int, ttl_ms: int) -> None:
-        if 0 < ttl_ms < delay_ms:
-            text = f"time to live {ttl_ms} ms is less than the delay of {delay_ms} ms; change the other one first"
-            self._refuse("MQRC_EXPIRY_ERROR", text)
+    def _agree(self, delay_ms: int, ttl_ms: int) -> None:
+        code, text = self._check(delay_ms, ttl_ms)
+        if code:
+            raise self.failure(code, text)
 
-    def _refuse(self, code: str, text: str) -> None:
-        raise self.failure(code, f"{REASONS[code]} {code}: {text}")
+
+class _Sender(Producer):
+    """One of a client's."""
+
+    def __init__(self, client: MqClient, failure: type[JMSException]) -> None:
+        super().__init__(client.manager.stage.setting, failure)
+        self._client = client
+        self.persistent = True
 
     def _send(
         self,
@@ -287,22 +294,14 @@ class _Producer:
         return self._client.send(message, self.failure)
 
 
-class MessageProducer(_Producer):
+class MessageProducer(_Sender):
     """JMS 1.1's producer of one destination, with JMS 2.0's delay."""
 
     def __init__(self, client: MqClient, destination: str) -> None:
-        super().__init__(client)
+        super().__init__(client, JMSException)
         if not destination.startswith((QUEUE, TOPIC)):
             raise JMSException("bad-destination", f"{destination!r} is no destination; write {QUEUE}NAME")
         self._destination = destination
-
-    def set_delivery_delay(self, delay_ms: int) -> None:
-        """Milliseconds, 0 for none. Raises ``JMSException``."""
-        self._set_delay(delay_ms)
-
-    def set_time_to_live(self, ttl_ms: int) -> None:
-        """Milliseconds, 0 for ever. Raises ``JMSException``."""
-        self._set_life(ttl_ms)
 
     def send(
         self,
@@ -317,20 +316,11 @@ class MessageProducer(_Producer):
         return self._send(self._destination, body, properties, ttl_ms=ttl_ms, reply_to=reply_to, group=group)
 
 
-class JMSProducer(_Producer):
-    """JMS 2.0's producer: no destination of its own, and its setters chain."""
+class JMSProducer(_Sender):
+    """JMS 2.0's producer: no destination of its own."""
 
-    failure = JMSRuntimeException
-
-    def set_delivery_delay(self, delay_ms: int) -> JMSProducer:
-        """Milliseconds, 0 for none. Raises ``JMSRuntimeException``."""
-        self._set_delay(delay_ms)
-        return self
-
-    def set_time_to_live(self, ttl_ms: int) -> JMSProducer:
-        """Milliseconds, 0 for ever. Raises ``JMSRuntimeException``."""
-        self._set_life(ttl_ms)
-        return self
+    def __init__(self, client: MqClient) -> None:
+        super().__init__(client, JMSRuntimeException)
 
     def send(
         self,

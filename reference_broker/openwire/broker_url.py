@@ -82,7 +82,10 @@ class ClientAddress:
         return ClientSession(
             self.texts.get("clientID") or client_id,
             DocumentedMonitor(
-                f"tcp://{connector.host}:{connector.port}", now_ns, use_keep_alive=monitor.use_keep_alive
+                f"tcp://{connector.host}:{connector.port}",
+                now_ns,
+                connect_timeout_ms=monitor.connect_timeout_ms,
+                use_keep_alive=monitor.use_keep_alive,
             ),
             max_inactivity_ms=monitor.read_ms,
             initial_delay_ms=monitor.initial_delay_ms,

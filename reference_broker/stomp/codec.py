@@ -110,8 +110,6 @@ class FrameDecoder:
                 pass
         except StompProtocolError as error:
             self._failed = True
-            self._buffer.clear()
-            self._position = 0
             error.frames = frames
             raise
         if self._position:

@@ -46,6 +46,10 @@ class WorldCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdicts: dict[VerdictKind, int]
 
 
+#: Verdicts of cells that are no single run's.
+_MADE_FROM = {VerdictKind.NOT_MET: VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE: VerdictKind.SATISFIED}
+
+
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The run shown for a cell: ``evidence`` is the id of an ``Evidence``, ``verdict`` that run's own verdict."""
 
@@ -87,12 +91,17 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     def runs_in(self, world: str) -> tuple[int, int] | None:
         """(the runs of one world that gave its verdict, all of them); None: there was none."""
         found = next((one.verdicts for one in self.worlds if one.world == world), None)
-        return None if found is None else (found.get(self.kind_in(world), 0), sum(found.values()))
+        return None if found is None else (_gave(self.kind_in(world), found), sum(found.values()))
 
     @property
     def decisive(self) -> int:
         """The runs that gave the cell's own verdict: what it rests on."""
-        return sum(world.verdicts.get(self.verdict.verdict, 0) for world in self.worlds)
+        return sum(_gave(self.verdict.verdict, world.verdicts) for world in self.worlds)
+
+
+def _gave(kind: VerdictKind, verdicts: dict[VerdictKind, int]) -> int:
+    """How many runs gave a cell's verdict, or what ``concluded`` made it from."""
+    return verdicts.get(kind) or verdicts.get(_MADE_FROM.get(kind, kind), 0)
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -245,6 +245,8 @@ TABLES: dict[str, dict[str, str]] = {
         "delivery_time_ms": INT,
         "preset_ms": INT,
         "again": BOOL,
+        "facade": STRING,
+        "called": STRING,
         "headers": STRING,
         "limit_bytes": INT,
         "command": STRING,

@@ -4,8 +4,9 @@
   before the others, unless the first one ``greets`` itself.
 * ``says``: STOMP's bytes but for the NUL at the end; of OpenWire a line per command, its kind and its fields as JSON
   (``agents/dialogue.py``). ``{n}`` is the dialogue's number in its probe, ``{me}`` the peer's own, ``{version}`` that
-  of STOMP, ``{c}`` and ``{c-1}`` the numbers of the turn's last commands; other names in braces are headers of the last
-  MESSAGE, or fields of the last dispatch, ``former-`` in front of them of the one before.
+  of STOMP, ``{topic}`` a topic of the dialogue's own, ``{c}`` and ``{c-1}`` the numbers of the turn's last commands;
+  other names in braces are headers of the last MESSAGE, or fields of the last dispatch, ``former-`` in front of them of
+  the one before. ``{host}`` and ``{login}`` are written and not written down.
 * ``hears``: what must come, in any order, and nothing else. Each is a name, or several with ``|``; then lines that it
   must have (of one that ends in ``*`` the beginning), or with ``!`` none that begins so; after an empty line the body.
 * Who refuses a turn that is an ``offer`` does not offer what the rest is about. ``needs``: "room" for a message,
@@ -23,6 +24,10 @@ import msgspec
 
 VERSIONS: Final = ("1.2", "1.1", "1.0")
 HELLO: Final = "hello"
+#: The topic of a dialogue where none is given: one that nobody else sees, and that leaves nothing behind.
+TOPIC: Final = "/temp-topic/d{n}"
+#: So long an answer is waited for.
+PATIENCE_NS: Final = 2_000_000_000
 #: What ends a connection.
 FATAL: Final = ("ERROR", "ConnectionError")
 
@@ -37,7 +42,9 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See the module's header. ``classic``: ActiveMQ's words, not the protocol's."""
+    """See the module's header. ``classic``: ActiveMQ's words, not the protocol's. ``specified``: the versions of STOMP
+    whose specification says itself, with a MUST, what is heard.
+    """
 
     name: str
     turns: tuple[Turn, ...]
@@ -45,6 +52,7 @@ class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: tuple[Literal["room", "stamps", "delay"], ...] = ()
     greets: bool = False
     classic: bool = False
+    specified: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,6 +88,6 @@ class Wanted:
 
 def filled(text: str, words: dict[str, str]) -> str:
     """A text with its names in braces replaced; what is no known name stays."""
-    for name, value in words.items():
+    for name, value in ({"topic": TOPIC} | words).items():
         text = text.replace(f"{{{name}}}", value)
     return text

@@ -56,14 +56,16 @@ class Send(ops.MessageOptions, Step, frozen=True, tag="send"):
         host = state.clients[self.host % len(state.clients)]
         if host.via == "jms" and (self.ttl_ms < 0 or self.stamp == "none"):
             return None
-        if host.via != "jms" and (self.deliver_in_ms or self.network or self.preset_in_ms or self.again):
+        if host.via != "jms" and (self.deliver_in_ms or self.network or self.preset_in_ms or self.again or self.calls):
             return None
         if host.via == "jms" and self.forged:
             return None  # its library has no way to
         if host.link.encoded and self.deliver_in_ms:
             return None  # OpenWire has no field for an absolute delivery time
         ttl_ms = 0 if self.life_ms or self.endless else self.ttl_ms
-        again = self.again and self.persistent and not host.transaction and not host.stalled
+        again = self.again and self.persistent and not (host.transaction or host.stalled or self.calls)
+        if sorted(self.calls.split()[1:]) not in ([], ["delay", "life", "send"]):
+            return None
         dest = self.dest % len(state.dests)
         index, life_ms = self.host % len(state.clients), 0 if self.endless else self.life_ms
         return msgspec.structs.replace(self, host=index, dest=dest, ttl_ms=ttl_ms, life_ms=life_ms, again=again)

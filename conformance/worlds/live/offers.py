@@ -31,6 +31,7 @@ def needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool
                 "groups": bool(operation.group),
                 "headers": bool(operation.headers),
                 "lifetimes": operation.life_ms != 0,
+                "producers": bool(operation.calls),
                 "repeats": operation.again,
                 "temporaries": operation.reply or known.kind(operation.dest) == "temporary",
             }

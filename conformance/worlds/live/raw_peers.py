@@ -16,9 +16,11 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.conformance.agents.dialogue import WayIn
+from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer, Words
-from brokerproof.conformance.brokers.base import NotApplicableError
+from brokerproof.conformance.brokers.base import Access, NotApplicableError
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.worlds.live.hosts import END_MS
 from brokerproof.conformance.worlds.port import NotOfferedError, Outcome
 from brokerproof.reference_broker.openwire.framing import ClientFraming
@@ -42,14 +44,14 @@ FORGET_MS = 2000
 class PeerSocket:
     """One raw peer and its socket. Times are nanoseconds since the start of the run."""
 
-    def __init__(self, probe: Probe, port: int, start_ns: int) -> None:
-        self.peer = RawPeer(probe)
+    def __init__(self, probe: Probe, address: tuple[str, int], way: WayIn, start_ns: int) -> None:
+        self.peer = RawPeer(probe, way)
         self._start_ns = start_ns
         self._framing: Framing = StompFraming() if probe.via == "stomp" else ClientFraming(Limits(), "ID:raw-peer-1")
         self._out = bytearray()
         self._out_since_ns = 0
         self._hello = True
-        self.socket = socket.create_connection((LOOPBACK, port), timeout=FORGET_MS / 1000)
+        self.socket = socket.create_connection(address, timeout=FORGET_MS / 1000)
         self.socket.setblocking(False)
         self.port = int(self.socket.getsockname()[1])
 
@@ -150,10 +152,12 @@ def probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
 
 
 def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
+    via = STOMP if operation.via == "stomp" else JMS
     try:
-        port = hosts.endpoint.port("stomp" if operation.via == "stomp" else "jms")
+        access = hosts.endpoint.access(via)
     except NotApplicableError as error:
         raise NotOfferedError(str(error)) from None
+    way, address = _way_in(hosts.endpoint.library(via), access, operation), (access.host, access.port)
     before = hosts.endpoint.resources() if operation.times > 1 else None
     outcome.t0 = hosts.now_ns()
     peers: list[PeerSocket] = []
@@ -161,7 +165,9 @@ def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
         group: list[PeerSocket] = []
         try:
             for _ in range(min(GROUP_MAX, operation.times - len(peers))):
-                group.append(PeerSocket(operation, port, hosts.start_ns))  # one by one: all that are there are closed
+                group.append(
+                    PeerSocket(operation, address, way, hosts.start_ns)
+                )  # one by one: all that are there are closed
                 group[-1].begin()
             _attend(hosts, group, operation.ms)
         finally:
@@ -173,6 +179,20 @@ def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
     reports = _reports(hosts, peers[0])
     closed = sum(peer.peer.ended_ns is not None for peer in peers)
     outcome.seen = peers[0].peer.saw(outcome.t1, reports=reports, closed=closed, left=left)
+
+
+def _way_in(library: str, access: Access, operation: Probe) -> WayIn:
+    """Raises ``NotOfferedError`` for what is not spoken there."""
+    if operation.via == "stomp" and library != STOMP:
+        raise NotOfferedError(f"what is spoken there is {library}")
+    if operation.dialogues and access.versions and operation.version not in access.versions:
+        raise NotOfferedError(f"STOMP {operation.version} is not among the versions of the endpoint: {access.versions}")
+    if access.secure:
+        raise NotOfferedError("a raw peer speaks no TLS")
+    names = access.names or WireNames()
+    topic = (names.topic or names.queue).replace("{name}", "raw-peers-{me}-{n}")
+    host = access.virtual_host or "localhost"
+    return WayIn(topic=topic, host=host, login=access.login, passcode=access.passcode)
 
 
 def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:

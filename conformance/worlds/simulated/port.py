@@ -33,6 +33,7 @@ from brokerproof.conformance.worlds.simulated.clock import NS_PER_MS, VirtualClo
 from brokerproof.conformance.worlds.simulated.faults import ENACTED, change_clock, reset
 from brokerproof.conformance.worlds.simulated.host import ClientHost
 from brokerproof.conformance.worlds.simulated.link import Link
+from brokerproof.conformance.worlds.simulated.producers import Calls
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 from brokerproof.reference_broker.storage.memory import MemoryJournal
@@ -298,6 +299,12 @@ class SimulatedPort:
     def check(self, operation: ops.Operation) -> None:
         if isinstance(operation, ops.Exhaust):
             raise NotOfferedError(f"virtual time has no {operation.what} that could be scarce; this is for processes")
+        if (
+            isinstance(operation, ops.Send)
+            and operation.calls
+            and self._program.broker.generation.get("delay") != "ibm-mq"
+        ):
+            raise NotOfferedError("only a queue manager's client has these calls")
         if isinstance(operation, _ADDRESSED):
             self._addressed(operation)
 
@@ -307,6 +314,11 @@ class SimulatedPort:
     def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:
         host, t0 = self._hosts[operation.host], self.agenda.now_ns
         try:
+            if isinstance(operation, ops.Send) and operation.calls:
+                calls = Calls(host.broker, operation)
+                outcome = yield from self._ask(host, calls.said)
+                calls.tell(outcome)
+                return outcome
             return (yield from self._ask(host, operation))
         except Exception as error:  # noqa: BLE001 - whatever the library does wrong
             fail(host, error)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 RETAIN: Final = ("JMS_IBM_Retain", "JMS_IBM_RETAIN")
 #: MQMF_SEGMENTATION_ALLOWED, MQMF_MSG_IN_GROUP, _LAST_MSG_IN_GROUP, MQMF_SEGMENT, _LAST_SEGMENT.
 MESSAGE_FLAGS: Final = ("JMS_IBM_MQMD_MsgFlags", 0x1F)
+#: MQMD fields that IBM's JMS classes let a sender set: 2 and -1 are "as the queue's definition says".
+PERSISTENCE: Final = ("JMS_IBM_MQMD_Persistence", 2)
+PRIORITY: Final = ("JMS_IBM_MQMD_Priority", -1)
 #: The header that a staged message carries beside its body.
 HEADER_BYTES: Final = 256
 TENTH_MS: Final = 100
@@ -60,22 +63,30 @@ class SendChecks:
         """Whether somebody may consume from, browse or subscribe to an object."""
         return name != STAGING and definitions.may(principal, right, name)
 
-    def delay(self, definitions: Definitions, message: Message, delay_ms: int, life_ms: int) -> tuple[str, str]:
-        """Why a message cannot be delayed, wherever it goes. ``life_ms`` 0: for ever."""
-        level = definitions.number("CMDLEVEL")
-        if level < DELAY_LEVEL:
+    def setting(self, level: int, delay_ms: int, life_ms: int) -> tuple[str, str]:
+        """What speaks against a producer's delay and time to live (0: for ever), when one of them is set and at the
+        send.
+        """
+        if delay_ms > 0 and level < DELAY_LEVEL:
             text = f"delivery delay needs command level {DELAY_LEVEL}, this is {level}; send without"
             return refusal("MQRC_FUNCTION_NOT_SUPPORTED", text)
-        for name in RETAIN:
-            if number(message, name):
-                return refusal("MQRC_OPTIONS_ERROR", f"a retained publication ({name}) cannot be delayed; choose one")
-        if message.group_id or number(message, MESSAGE_FLAGS[0]) & MESSAGE_FLAGS[1]:
-            return refusal("MQRC_OPTIONS_ERROR", "a message of a group, or a segment, cannot be delayed; choose one")
         if 0 < life_ms < delay_ms:
             text = (
                 f"time to live {life_ms} ms is less than the delay of {delay_ms} ms; lengthen it or shorten the delay"
             )
             return refusal("MQRC_EXPIRY_ERROR", text)
+        return "", ""
+
+    def delay(self, definitions: Definitions, message: Message, delay_ms: int, life_ms: int) -> tuple[str, str]:
+        """Why a message cannot be delayed, wherever it goes. ``life_ms`` 0: for ever."""
+        code, text = self.setting(definitions.number("CMDLEVEL"), delay_ms, life_ms)
+        if code:
+            return code, text
+        for name in RETAIN:
+            if number(message, name):
+                return refusal("MQRC_OPTIONS_ERROR", f"a retained publication ({name}) cannot be delayed; choose one")
+        if message.group_id or number(message, MESSAGE_FLAGS[0]) & MESSAGE_FLAGS[1]:
+            return refusal("MQRC_OPTIONS_ERROR", "a message of a group, or a segment, cannot be delayed; choose one")
         return self._path(definitions, message, delay_ms)
 
     def _path(self, definitions: Definitions, message: Message, delay_ms: int) -> tuple[str, str]:
@@ -92,6 +103,13 @@ class SendChecks:
                 text = f"topic {name} has {guarantee}({attributes[guarantee]}); a delay needs ALLAVAIL"
                 return refusal("MQRC_PUBLICATION_FAILURE", text)
         return "", ""
+
+    def complete(self, message: Message, first: dict[str, Value]) -> None:
+        """Give a message what it leaves to the definition of the queue or alias that it is sent to."""
+        if number(message, PERSISTENCE[0]) == PERSISTENCE[1]:
+            message.persistent = first["DEFPSIST"] == "YES"
+        if number(message, PRIORITY[0]) == PRIORITY[1]:
+            message.priority = int(first["DEFPRTY"])
 
     def room(self, target: str, fault: str, staging_fault: str) -> tuple[str, str]:
         """A refusal for what ails the target, the staging queue, or both; each "" if nothing does."""

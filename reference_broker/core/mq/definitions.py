@@ -134,8 +134,8 @@ class Definitions:
     def _put(self, key: tuple[str, str], attributes: dict[str, Value]) -> None:
         if key[1] == STAGING and self.on_zos():
             for name, wanted in _REQUIRED.items():
-                if attributes[name] != wanted:
-                    raise MqscError(f"{STAGING} has {name}({attributes[name]}); it must be {name}({wanted})")
+                if attributes.get(name) != wanted:  # an alias has none of them
+                    raise MqscError(f"{STAGING} has {name}({attributes.get(name)}); it must be {name}({wanted})")
         if key[0] == "QALIAS":
             target = str(attributes["TARGET"])
             if not target or ("QALIAS", target) in self.objects:

@@ -45,7 +45,7 @@ LEAVES: Final = (
 
 
 class Work:
-    """One unit of work: puts that are planned, and done together. ``leaves``: what became of it."""
+    """One unit of work: puts that are planned, and done together. ``leaves``: what became of it, for the log."""
 
     __slots__ = ("_planned", "_stage", "leaves")
 
@@ -53,6 +53,10 @@ class Work:
         self._stage = stage
         self._planned: list[Message] = []
         self.leaves: list[str] = []
+
+    def log(self, leave: str) -> None:
+        """One of ``LEAVES`` was taken."""
+        self.leaves.append(leave)
 
     def put(self, message: Message, destination: str) -> str:
         """Plan a put; the reason why it fails, or ""."""
@@ -161,13 +165,13 @@ class Releases:
         target = stage.definitions.base(asked)
         fault = stage.fault(asked, len(message.body))
         if not fault and target == message.destination:
-            work.leaves.append("put")
+            work.log("put")
             item.destination.release(item)
             stage.report(message, "coa")
             return True
         moved = message.copy_to(target)
         if not fault and work.put(moved, target) == "":
-            work.leaves.append("put")
+            work.log("put")
         elif not self._failed(message, fault or "MQRC_Q_FULL", work, publication=False):
             return False
         item.destination.withdraw(item)
@@ -179,7 +183,7 @@ class Releases:
         fit: list[Subscription] = []
         for subscription in item.audience or []:
             if not topic.has(subscription):
-                work.leaves.append("subscriber-gone")
+                work.log("subscriber-gone")
                 if not self._reported(item.message, "MQRC_UNKNOWN_OBJECT_NAME", work):
                     return False
                 continue
@@ -187,7 +191,7 @@ class Releases:
             checks, definitions = self._stage.region.policies.mq_checks, self._stage.definitions
             fault = checks.fault(definitions.queue(model), len(item.message.body), len(subscription.pending))
             if not fault:
-                work.leaves.append("put")
+                work.log("put")
                 fit.append(subscription)
             elif not self._failed(item.message, fault, work, publication=True):
                 return False
@@ -199,14 +203,14 @@ class Releases:
         """A put failed: plan what its options say. True: the message is done with; False: it stays staged."""
         choices = self._stage.region.policies.mq_release
         if choices.discards(message):
-            work.leaves.append("discarded-by-option")
+            work.log("discarded-by-option")
         elif not work.put_dead(message, fault):
-            work.leaves.append("dead-lettered")
+            work.log("dead-lettered")
         elif choices.keeps(publication):
-            work.leaves.append("retried")
+            work.log("retried")
             return False
         else:
-            work.leaves.append("publication-discarded")
+            work.log("publication-discarded")
             return True
         return self._reported(message, fault, work)
 
@@ -217,12 +221,12 @@ class Releases:
             return True
         wrong = work.put(report, report.destination)
         if not wrong:
-            work.leaves.append("reported")
+            work.log("reported")
         elif not work.put_dead(report, wrong):
-            work.leaves.append("report-dead-lettered")
+            work.log("report-dead-lettered")
         elif region.policies.mq_release.backs_out(message):
-            work.leaves.append("backed-out")
+            work.log("backed-out")
             return False
         else:
-            work.leaves.append("report-dropped")
+            work.log("report-dropped")
         return True

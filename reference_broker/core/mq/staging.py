@@ -25,7 +25,6 @@ from brokerproof.reference_broker.core.mq.mqsc import Command, MqscError, parse
 from brokerproof.reference_broker.core.mq.processor import RUNNING
 from brokerproof.reference_broker.core.mq.reasons import refusal
 from brokerproof.reference_broker.core.mq.release import Releases
-from brokerproof.reference_broker.core.mq.reports import number
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.topic import Topic
 
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.region import Region
 
 LOGGER: Final = "brokerproof.reference_broker.core.mq"
-#: MQMD fields that IBM's JMS classes let a sender set: 2 and -1 are "as the queue's definition says".
-PERSISTENCE: Final = ("JMS_IBM_MQMD_Persistence", 2)
-PRIORITY: Final = ("JMS_IBM_MQMD_Priority", -1)
 
 
 class Staged:
@@ -155,6 +151,10 @@ class Stage:
 
     # -- at the send
 
+    def setting(self, delay_ms: int, life_ms: int) -> tuple[str, str]:
+        """What speaks against a producer's delay and time to live when one of them is set."""
+        return self.region.policies.mq_checks.setting(self.definitions.number("CMDLEVEL"), delay_ms, life_ms)
+
     def objection(self, message: Message) -> tuple[str, str]:
         """Why a send is refused. What is taken over already (a commit) was asked at its send."""
         if message.sequence:
@@ -205,11 +205,8 @@ class Stage:
     def resolve(self, message: Message) -> None:
         """The first resolution, when the broker takes the message over: what is fixed now stays."""
         path = self.definitions.path(message.destination)
-        first = path[0][1]
-        if "DEFPSIST" in first and number(message, PERSISTENCE[0]) == PERSISTENCE[1]:
-            message.persistent = first["DEFPSIST"] == "YES"
-        if "DEFPRTY" in first and number(message, PRIORITY[0]) == PRIORITY[1]:
-            message.priority = int(first["DEFPRTY"])
+        if message.destination.startswith(QUEUE):
+            self.region.policies.mq_checks.complete(message, path[0][1])
         for _, attributes in path:
             cap_ms = self._sent_ms(message) + int(attributes["CAPEXPRY"]) * TENTH_MS
             if attributes["CAPEXPRY"] and not 0 < message.expiration_ms <= cap_ms:

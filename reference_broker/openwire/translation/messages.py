@@ -181,6 +181,15 @@ def _extra(data: Data) -> bytes:
 # -- to a consumer
 
 
+def _kind_and_content(dispatch: MessageDispatch) -> tuple[Kind, bytes | None]:
+    form, body = dispatch.form, dispatch.body
+    if dispatch.about is not None:
+        return kinds.MESSAGE, None
+    if form == TEXT:
+        return kinds.TEXT_MESSAGE, text_content(body)
+    return _KINDS.get(form % COMPRESSED, kinds.BYTES_MESSAGE), body if form == OCTETS else body or None
+
+
 class Renderer:
     """Messages as one connection writes them; it remembers the structures that they have in common."""
 
@@ -193,14 +202,7 @@ class Renderer:
     def message(self, dispatch: MessageDispatch) -> Data:
         """The structure of a dispatched message."""
         form = dispatch.form
-        body: bytes | None = dispatch.body
-        if form == OCTETS:
-            kind = kinds.BYTES_MESSAGE
-        elif form == TEXT:
-            kind, body = kinds.TEXT_MESSAGE, text_content(dispatch.body)
-        else:
-            kind = _KINDS.get(form % COMPRESSED, kinds.BYTES_MESSAGE)
-            body = body or None
+        kind, body = _kind_and_content(dispatch)
         data = kind.make()
         values = data.values
         view = self._restore(data, dispatch.extra) if dispatch.extra else None

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from brokerproof.conformance.agents.dialogue import PATIENCE_NS, Conversation, OpenWireWords, StompWords
+from brokerproof.conformance.agents.dialogue import Conversation, OpenWireWords, StompWords, WayIn
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, TimeStampingSpec
-from brokerproof.conformance.experiment.dialogues import HELLO, choices, dialogues
+from brokerproof.conformance.experiment.dialogues import HELLO, PATIENCE_NS, choices, dialogues
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history import Probe as Probed
 from brokerproof.conformance.experiment.program import FORMAT, Program
@@ -18,7 +18,7 @@ from brokerproof.conformance.experiment.steps import AnyStep, Probe
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import simulate
 
-RULES = ("GEN-180", "GEN-181", "GEN-182", "GEN-183", "GEN-184", "GEN-185")
+RULES = ("GEN-180", "GEN-181", "GEN-182", "GEN-183", "GEN-184", "GEN-185", "GEN-190", "GEN-191")
 ECHO = "a header with a colon and a backslash"
 
 
@@ -60,12 +60,13 @@ def test_every_turn_of_every_dialogue_is_said_and_answered(via: Any, version: An
         said = [turn.dialogue for turn in event.heard.turns]
         hello = 0 if known[name].greets else len(known[HELLO].turns)
         assert said == [HELLO] * hello + [name] * len(known[name].turns)
-    rules = ["GEN-184"] if via == "openwire" else [name for name in RULES if name != "GEN-184"]
-    assert verdicts(history) == dict.fromkeys(rules, "satisfied")
+    rules = {"GEN-184"} if via == "openwire" else set(RULES) - {"GEN-184"}
+    silent = {"1.2": set(), "1.1": {"GEN-185"}, "1.0": {"GEN-185", "GEN-190", "GEN-191"}}[version]
+    assert verdicts(history) == dict.fromkeys(rules - silent, "satisfied")
 
 
 def test_a_dialogue_is_judged_by_what_it_is_about() -> None:
-    assert verdicts(run(ECHO)) == {"GEN-181": "satisfied"}
+    assert verdicts(run(ECHO)) == {"GEN-181": "satisfied", "GEN-191": "satisfied"}
     assert verdicts(run("an unknown command")) == {
         "GEN-180": "satisfied",
         "GEN-181": "satisfied",
@@ -118,6 +119,55 @@ def test_an_operator_decides_who_may_do_what() -> None:
     plain = run(*names, via="openwire", generation={"delay": "ibm-mq"})
     assert verdicts(plain)["GEN-184"] == "satisfied"
     assert "GEN-184" not in verdicts(run(*names, via="openwire", generation={"delay": "ibm-mq"}, mqsc=told))
+    said = ["ALTER QMGR CMDLEVEL(750)", "DEFINE QLOCAL('q0') PUT(DISABLED)", "DEFINE QALIAS(ASIDE) TARGET(BASE)"]
+    assert verdicts(run(*names, via="openwire", generation={"delay": "ibm-mq"}, mqsc=said))["GEN-184"] == "satisfied"
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda replies: replies[::-1], "satisfied"),
+        (lambda replies: [replies[0], msgspec.structs.replace(replies[1], body="hello!")], "violated"),
+        (lambda replies: [msgspec.structs.replace(one, lines=[*one.lines, "more:x"]) for one in replies], "satisfied"),
+        (lambda replies: [msgspec.structs.replace(one, lines=one.lines[:-1]) for one in replies], "violated"),
+        (lambda replies: [msgspec.structs.replace(replies[0], what="ERROR")], "satisfied"),
+        (lambda replies: [*replies, replies[0]], "satisfied"),
+    ],
+    ids=["another order", "another body", "more headers", "without a header", "refused", "too many"],
+)
+def test_of_any_broker_only_what_the_specification_says_is_expected(change: Any, verdict: str) -> None:
+    assert with_replies(run(ECHO), change)["GEN-191"] == verdict  # a refused one is judged by the hello alone
+
+
+def heard_for(history: History, wait_ns: int) -> dict[str, str]:
+    """The verdicts if the last turn had been answered by nothing for so long."""
+    place = next(place for place, event in enumerate(history.events) if isinstance(event, Probed))
+    event = probed(history)
+    last = event.heard.turns[-1]
+    last.replies.clear()
+    heard = msgspec.structs.replace(event.heard, ended_ns=None)
+    history.events[place] = msgspec.structs.replace(event, t1=last.at[1] + wait_ns, heard=heard)
+    return verdicts(history)
+
+
+@pytest.mark.parametrize(("name", "rule"), [(ECHO, "GEN-191"), ("an escape that does not exist", "GEN-190")])
+def test_who_is_not_waited_for_is_not_accused(name: str, rule: str) -> None:
+    assert heard_for(run(name), PATIENCE_NS)[rule] == "violated"
+    assert heard_for(run(name), PATIENCE_NS - 1).get(rule) != "violated"
+
+
+def test_a_version_that_is_not_spoken_is_nobodys_fault() -> None:
+    history = run_all([Probe(dialogues=("hello with all versions",), ms=10_000)])
+    probed(history).heard.turns[0].replies[0].lines[:] = ["version:1.1"]
+    assert "GEN-191" not in verdicts(history)
+
+
+def test_a_peer_says_who_it_is_and_does_not_write_it_down() -> None:
+    way = WayIn(topic="/exchange/x-{me}-{n}", host="/", login="user", passcode="secret")
+    peer = Conversation(ops.Probe(dialogues=(ECHO,)), way)
+    assert b"\nhost:/\nlogin:user\npasscode:secret\n\n" in peer.speak(5)
+    assert b"destination:/exchange/x-5-1\n" in peer.hear(b"CONNECTED\nversion:1.2\n\n\0", 6)
+    assert "secret" not in str(peer.spoken)
 
 
 def test_an_error_after_which_the_connection_stays() -> None:

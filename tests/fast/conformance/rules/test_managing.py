@@ -1,4 +1,4 @@
-"""Queue managers: what they must refuse and do follows from their commands alone (DLY-033, DLY-045 to DLY-050)."""
+"""Queue managers: what they must refuse and do follows from their commands alone (DLY-033, DLY-045 to DLY-054)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from brokerproof.reference_broker.core.mq.mqsc import MqscError, parse
 
 NAMES = [name for name in programs() if name.startswith("mq-")]
 ROOM, TABLE, MANAGER = "mq-no-room-on-either-queue", "mq-table-of-refusals", "mq-commands-about-the-manager"
+CALLS, NAMED = "mq-six-orders-of-calls", "mq-names-that-lead-elsewhere"
 SHOWS, CLOSED = "mq-publications-on-the-staging-queue", "mq-rights-on-everything"
 
 
@@ -50,6 +51,11 @@ def refused_with(number: int) -> Callable[[Any], bool]:
 
 def subscribed(event: Any) -> bool:
     return isinstance(event, Subscribe) and event.dest == STAGING
+
+
+def called(event: Any) -> bool:
+    """A producer that refused a call."""
+    return isinstance(event, Send) and any(thrown for _, _, thrown in event.called)
 
 
 def denied(event: Any) -> bool:
@@ -90,6 +96,14 @@ def denied(event: Any) -> bool:
             lambda e: isinstance(e, Operate) and e.command == "DISPLAY QMGR",
             {"shown": ["QMGR CMDLEVEL(801) DEADQ() PLATFORM(UNIX)"]},
         ),
+        ("DLY-053", CALLS, called, {"called": [("life", 999, ""), ("delay", 1000, ""), ("send", 0, "")]}),
+        ("DLY-053", CALLS, called, {"ttl_ms": 0}),
+        ("DLY-053", CALLS, called, {"facade": "simplified"}),
+        ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2046 MQRC_OPTIONS_ERROR: x")]}),
+        ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2013 MQRC_EXPIRY_ERROR: x")]}),
+        ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.dest == "q1", {"dest": "q0"}),
+        ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.priority == 7, {"priority": 4}),
+        ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.dest == "q1" and e.persistent, {"persistent": False}),
     ],
 )
 def test_what_is_told_otherwise_is_found(

@@ -27,7 +27,16 @@ from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Rest
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.running import live as runs
 from brokerproof.conformance.running.allowance import Allowance
-from brokerproof.conformance.running.live import REAL_MS_MAX, live_runs, plan_of, random_plan, real_ms, run_live
+from brokerproof.conformance.running.live import (
+    REAL_MS_MAX,
+    live_runs,
+    plan_of,
+    random_plan,
+    real_ms,
+    refused_by,
+    refused_run,
+    run_live,
+)
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
@@ -278,3 +287,13 @@ def test_nobody_stops_a_broker_that_is_not_ours() -> None:
     assert owns(stopped)
     assert not owns(stopped, ours=False)
     assert owns(plain.with_steps([Probe()]), ours=False)
+
+
+def test_the_reason_is_what_the_broker_lacks_whatever_kept_a_program_away() -> None:
+    adapter = make_adapter("coilmq")
+    name, program, why = next(entry for entry in refused_by(adapter) if "composite" in entry[2])
+    wanted = ("EXP-002", "GEN-001", "RDL-001")
+    told = {one.requirement: one.text for one in refused_run(adapter, name, program, why, wanted).verdicts}
+    assert told["EXP-002"] == "the broker (or its transport) does not offer: ttl"
+    assert told["RDL-001"].startswith("names.stomp.headers redelivered: ")
+    assert told["GEN-001"] == why

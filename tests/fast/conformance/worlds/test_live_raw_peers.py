@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.experiment.operations import Probe
 from brokerproof.conformance.worlds.live import raw_peers
 from brokerproof.conformance.worlds.port import Outcome
@@ -31,7 +32,7 @@ def test_peers_that_have_come_go_when_the_next_one_cannot_come(monkeypatch: pyte
         return SimpleNamespace(socket=lines[-1], begin=lambda: None)
 
     monkeypatch.setattr(raw_peers, "PeerSocket", come)
-    endpoint = SimpleNamespace(port=lambda _via: 1, resources=lambda: None)
+    endpoint = SimpleNamespace(access=lambda _via: Access(port=1), library=lambda via: via, resources=lambda: None)
     hosts: Any = SimpleNamespace(
         endpoint=endpoint,
         now_ns=time.monotonic_ns,

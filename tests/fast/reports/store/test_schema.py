@@ -125,6 +125,9 @@ def test_each_world_says_for_itself_what_its_runs_showed() -> None:
     failed = [counts[0], WorldCount("live", {VerdictKind.VIOLATED: 1, VerdictKind.SATISFIED: 9})]
     broken = Cell("b", Verdict("A-2", VerdictKind.NOT_MET), failed)  # a SHOULD
     assert (broken.kind_in("simulated"), broken.kind_in("live")) == (VerdictKind.SATISFIED, VerdictKind.NOT_MET)
+    assert (broken.runs_in("live"), broken.decisive) == ((1, 10), 1)
+    unsure = Cell("b", Verdict("A-3", VerdictKind.INCONCLUSIVE), counts)  # satisfied, and too much undecided
+    assert (unsure.runs_in("simulated"), unsure.decisive) == ((3, 4), 3)
     unfit = Cell("b", Verdict("B-1", VerdictKind.NOT_APPLICABLE))
     report = Report(FORMAT, "brokerproof", {"A": "a", "B": "b"}, [], [], [kept, broken, unfit], [])
     assert report.sides("b") == ["simulated", "live"]

@@ -1,0 +1,138 @@
+"""Clients of a queue manager and what they name: calls of producers, and what a name and a definition stand for
+(DLY-053, DLY-054).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from brokerproof.conformance.experiment.history import Arrive
+from brokerproof.conformance.experiment.history import Send as SendEvent
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import AS_DEFINED, between, states
+from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Objects, Value
+from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, UNSUPPORTED
+from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.rules.delay import ANYTHING
+from brokerproof.conformance.rules.delay_mq import is_managed
+from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: What each façade throws.
+THROWS: Final = {"classic": "JMSException", "simplified": "JMSRuntimeException"}
+_THROWN: Final = re.compile(r"(\w+): (\d{4}) (MQRC_\w+): ")
+
+
+def producers(facts: Facts) -> list[SendEvent]:
+    """Sends of producers whose calls are told, to a queue manager."""
+    return [send.event for send in facts.sends.values() if send.event.called] if is_managed(facts) else []
+
+
+@rule("DLY-053", over=producers, handles=ANYTHING)
+def setters_refuse(facts: Facts, event: SendEvent) -> Findings:
+    """A producer refuses the call that asks for a delay which its queue manager has not, or after which its life is
+    below its delay; then nothing has changed, and it throws what its façade throws.
+    """
+    early = {None if one is None else int(one.qmgr["CMDLEVEL"]) < DELAY_LEVEL for one in between(facts, event)}
+    if len(early) != 1 or None in early:
+        return
+    now = {"life": 0, "delay": 0}
+    for call, ms, thrown in event.called:
+        said = _THROWN.match(thrown)
+        after = {**now, call: ms}
+        reason = (
+            UNSUPPORTED if after["delay"] and True in early else EXPIRY if 0 < after["life"] < after["delay"] else 0
+        )
+        if thrown and thrown.partition(":")[0] != THROWS[event.facade]:
+            yield broken("another-exception", event, why=f"{event.facade}: {thrown!r} is no {THROWS[event.facade]}")
+        elif call == "send":
+            if (event.ttl_ms, event.delay_ms) != (now["life"], now["delay"]):
+                yield broken("changed", event, why=f"life {now['life']} ms and delay {now['delay']} ms had been set")
+        elif not thrown and reason:
+            yield broken("taken", event, why=f"{call} {ms} ms was to be refused with {reason} {NAMES[reason]}")
+        elif thrown and (said is None or int(said[2]) != (reason or EXPIRY) or NAMES[int(said[2])] != said[3]):
+            yield broken("another-reason", event, why=f"{call} {ms} ms: {thrown!r}")
+        elif thrown and not reason and after["life"] != after["delay"]:  # equal ones are open
+            yield broken("in-vain", event, why=f"{call} {ms} ms: {thrown!r}")
+        elif thrown:
+            yield held("refused", "there is no delay" if reason == UNSUPPORTED else f"the {call} was set last")
+        else:
+            now = after
+
+
+class Resolved:
+    """A message that a queue manager has taken, of which nobody but its objects decides where it comes from and with
+    what: ``first`` are the rows that it was resolved to, ``bases`` the queues that its name may have stood for when it
+    was to come.
+    """
+
+    __slots__ = ("arrivals", "bases", "first", "send")
+
+    def __init__(self, facts: Facts, send: Send) -> None:
+        name = send.dest.name
+        known = between(facts, send.event)
+        self.send = send
+        self.first = [None if one is None else one.first(name) for one in known]
+        self.arrivals = [one.event for one in send.arrivals() if not one.is_dead_letter and not one.is_moved]
+        due = facts.delays.due(send) if send.delayed else None
+        if due is not None:
+            all_ = states(facts)
+            since = max(k for k, one in enumerate(all_) if one.event is None or one.event.t1 < due.span[0])
+            known = [one.objects for one in all_[since:] if one.event is None or one.event.t0 <= self._last_ns()]
+        self.bases = [None if one is None else one.base(name) for one in known]
+
+    def _last_ns(self) -> int:
+        return max((one.t1 for one in self.arrivals), default=0)
+
+
+def resolved(facts: Facts) -> list[Resolved]:
+    """Those that were sent to a name that was an alias, or left something to a queue's definition."""
+    if not is_managed(facts) or not facts.simulated or facts.restarts:
+        return []
+    aliases = {name for one in states(facts) if one.objects is not None for name in _aliases(one.objects)}
+    plain = [send for send in facts.sends.values() if send.confirmed and send.dest.kind == "queue"]
+    plain = [send for send in plain if not facts.names.virtual_topic(send.dest.name)]
+    return [
+        Resolved(facts, send)
+        for send in plain
+        if send.dest.name in aliases or any(name in send.event.headers for name in AS_DEFINED)
+    ]
+
+
+def _aliases(objects: Objects) -> list[str]:
+    return [name for kind, name in objects.objects if kind == "QALIAS"]
+
+
+@rule("DLY-054", over=resolved, handles=ANYTHING)
+def resolved_twice(_facts: Facts, row: Resolved) -> Findings:
+    """A message comes to the queue that its name stands for, at the send or when its delay is over; what it leaves to
+    its queue's definition is what that said at the send.
+    """
+    if None in row.first or None in row.bases:
+        return
+    for event in row.arrivals:
+        wrong = _wrong(row, event)
+        if event.dest not in row.bases:
+            yield broken("another-queue", row.send, event, why=f"its name stood for {' or '.join(map(str, row.bases))}")
+        elif wrong:
+            yield broken("other-defaults", row.send, event, why=wrong)
+        else:
+            asked = any(name in row.send.event.headers for name in AS_DEFINED)
+            yield held("as-defined", "its queue's defaults" if asked else "an alias")
+
+
+def _wrong(row: Resolved, event: Arrive) -> str:
+    """What of a message is not what its queue's definition said, or its sender."""
+    sent = row.send.event
+    for (name, (left, attribute)), own, came in zip(
+        AS_DEFINED.items(), (sent.persistent, sent.priority), (event.persistent, event.priority), strict=True
+    ):
+        asked = str(sent.headers.get(name, "")) == str(left)
+        wanted = [_value(one[attribute]) for one in row.first if one is not None] if asked else [own]
+        if came is not None and came not in wanted:
+            return f"{attribute} gave {wanted}, and it came with {came!r}" if asked else f"{own!r} became {came!r}"
+    return ""
+
+
+def _value(value: Value) -> bool | int:
+    return value == "YES" if isinstance(value, str) else value
