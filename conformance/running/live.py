@@ -406,15 +406,15 @@ def run_live(
         history = world.run(program)
     except ToolMissing as error:
         not_run = str(error)
-        verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
+        verdicts = _untold(adapter, wanted, not_run)
     except NotCollected as error:
         not_run = str(error)
-        verdicts = _all(wanted, VerdictKind.NOT_RUN, not_run)
+        verdicts = _untold(adapter, wanted, not_run)
     except NotApplicableError as error:
         verdicts = refused_run(adapter, name, program, str(error), wanted).verdicts
     except TROUBLE as error:
         problem = f"{name} on {adapter.label}: {error}"
-        verdicts = _all(wanted, VerdictKind.NOT_RUN, problem)
+        verdicts = _untold(adapter, wanted, problem)
     else:
         judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
         judged = expected(judged, program.broker.generation) if adapter.chooses_generations else judged
@@ -454,6 +454,17 @@ def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
     offered, lines = adapter.capabilities(), adapter.lines()
     missing = [lines[need] for need in requirement.needs if need not in offered and need in lines]
     return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
+
+
+def _untold(adapter: Adapter, wanted: tuple[str, ...], why: str) -> list[Verdict]:
+    """What a run that did not happen says: nothing but that; of what could not apply, so much."""
+    catalogue, offered = default_catalogue(), adapter.capabilities()
+    found = []
+    for name in wanted:
+        text = not_offered(catalogue[name], offered)
+        kind = VerdictKind.NOT_APPLICABLE if text else VerdictKind.NOT_RUN
+        found.append(explained(adapter, Verdict(name, kind, text=text or why)))
+    return found
 
 
 def _not_run(

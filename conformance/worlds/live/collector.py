@@ -39,6 +39,8 @@ NS_PER_MS = 1_000_000
 CONSUMER = "letters"
 WINDOW = 1000
 _POLL_MS = 50
+#: How often its client beats.
+BEAT_MS = 10_000
 #: How often a run looks whether an acknowledgement has been answered.
 _LOOK_NS = 5 * NS_PER_MS
 
@@ -134,10 +136,13 @@ class Collector:
         self._unanswered: dict[int, Letter] = {}
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def begin(self, access: Access) -> None:
-        """Connect and subscribe. Raises ``NotCollected``."""
+    def begin(self, access: Access, *, beats: bool = False) -> None:
+        """Connect and subscribe. ``beats``: with heart-beats, because some brokers close a link that is silent for a
+        minute. Raises ``NotCollected``.
+        """
         url = access.url.replace("{host}", access.host).replace("{port}", str(access.port))
-        asked = ops.Connect(url=url, **ops.shared(access, ops.Connect, "host", "url"))
+        heartbeat_ms = (BEAT_MS if beats else 0, 0)
+        asked = ops.Connect(url=url, heartbeat_ms=heartbeat_ms, **ops.shared(access, ops.Connect, "host", "url"))
         subscribe = ops.Subscribe(dest=DEAD_LETTER_QUEUE, consumer=CONSUMER, prefetch=WINDOW, ack="individual")
         for operation in (asked, subscribe):
             reply = self._agent.ask_alone(operation, deadline_ms=2 * OWN_MS)
@@ -208,8 +213,10 @@ class Collectors:
         self._at: dict[str, Collector] = {}
         self._known: set[str] = set()
 
-    def mailbox(self, place: str, run: str, hire: Callable[[], AgentHost], access: Access) -> Mailbox:
-        """A run's at a place. Raises ``NotCollected``."""
+    def mailbox(
+        self, place: str, run: str, hire: Callable[[], AgentHost], access: Access, *, beats: bool = False
+    ) -> Mailbox:
+        """A run's at a place; ``beats`` as in ``Collector.begin``. Raises ``NotCollected``."""
         with self._lock:
             found = self._at.get(place)
             if found is None or found.lost:
@@ -218,7 +225,7 @@ class Collectors:
                 agent.greet()
                 found = Collector(agent, self._known)
                 try:
-                    found.begin(access)
+                    found.begin(access, beats=beats)
                 except NotCollected:
                     self._release(agent)
                     raise

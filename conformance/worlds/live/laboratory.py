@@ -161,11 +161,11 @@ class Laboratory:
 
     # -- dead letters
 
-    def mailbox(self, endpoint: Endpoint, run: str) -> Mailbox | None:
-        """Where a run finds its dead letters if others use the broker, too; None: in their queue. Raises
-        ``NotCollected``.
+    def mailbox(self, endpoint: Endpoint, run: str, *, beats: bool) -> Mailbox | None:
+        """Where a run finds its dead letters if others use the broker, too; None: in their queue. ``beats``: it has
+        monitors. Raises ``NotCollected``.
         """
         if not endpoint.crowded:
             return None
         hire = partial(self.hire, endpoint.library(STOMP), 0, endpoint.words(STOMP))
-        return self._collectors.mailbox(endpoint.place, run, hire, endpoint.access(STOMP))
+        return self._collectors.mailbox(endpoint.place, run, hire, endpoint.access(STOMP), beats=beats)

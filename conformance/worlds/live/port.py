@@ -113,7 +113,9 @@ class LivePort:
             one.start()
         for place in program.brokers():
             hosts.endpoints[place.name] = opened(self._adapter, program, place, hosts)
-        hosts.mailbox = self._laboratory.mailbox(hosts.endpoint, hosts.names.run)
+        hosts.mailbox = self._laboratory.mailbox(
+            hosts.endpoint, hosts.names.run, beats="monitor" in self.capabilities()
+        )
         self._state.nack_ranges = hosts.endpoint.nack_ranges and self._adapter.library(STOMP) == STOMP
         for client in clients:
             if client.name not in hosts.agents:

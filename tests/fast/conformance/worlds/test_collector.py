@@ -18,7 +18,14 @@ from brokerproof.conformance.agents.protocol import Arrive
 from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.worlds.live.agent import AgentHost
-from brokerproof.conformance.worlds.live.collector import CONSUMER, Collector, Collectors, Mailbox, NotCollected
+from brokerproof.conformance.worlds.live.collector import (
+    BEAT_MS,
+    CONSUMER,
+    Collector,
+    Collectors,
+    Mailbox,
+    NotCollected,
+)
 from brokerproof.conformance.worlds.scheduler import lock_step
 from brokerproof.reference_broker.core.message import DEAD_LETTER_QUEUE
 
@@ -32,6 +39,7 @@ class Broker:
         self._lock = threading.Lock()
         self._socket = sock
         self.acknowledged: list[str] = []
+        self.beats: list[int] = []
         #: Words of the answer to an acknowledgement.
         self.answer: dict[str, Any] = {"ok": {}}
         self.thread = threading.Thread(target=self._serve, daemon=True)
@@ -60,6 +68,7 @@ class Broker:
         for line in self._socket.makefile():
             asked = json.loads(line)
             self.acknowledged += asked.get("messages", [])
+            self.beats += asked.get("heartbeat_ms", [])
             self.say(id=asked["id"], wall_ms=1, **self._answer(asked["do"]))
 
     def _answer(self, word: str) -> dict[str, Any]:
@@ -191,7 +200,8 @@ def test_it_stays_as_long_as_a_run_uses_the_broker() -> None:
     assert (len(hired), released) == (1, [])
     two.close()
     assert released == hired
-    three = collectors.mailbox("b", "bp3", hire, Access(port=1))
+    three = collectors.mailbox("b", "bp3", hire, Access(port=1), beats=True)
+    assert brokers[1].beats[:1] == [BEAT_MS]
     brokers[1].letter("bp1:p0/1")  # of a run that is over: it is ours to throw away
     brokers[1].letter("bp3:p0/1")
     wanting(three, "drain/1")
