@@ -52,6 +52,7 @@ from brokerproof.reference_broker.openwire.consumer import (
     ACK_MODES,
     AUTO,
     CLIENT,
+    CONSUMER_LOGGER,
     TRANSACTED,
     JmsConsumer,
     PrefetchPolicy,
@@ -71,8 +72,6 @@ from brokerproof.reference_broker.session.notice import (
     Notice,
     Receipt,
 )
-
-CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -115,8 +114,7 @@ class ClientSession(Requests):
         it offers. The rest are the defaults of what is asked for later.
         """
         super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms, connection_id)
-        self.user_name = user_name
-        self.password = password
+        self.user_name, self.password = user_name, password
         self.disable_timestamps = disable_timestamps
         self._dispatch_async = dispatch_async
         self._use_monitor = use_monitor
