@@ -193,10 +193,7 @@ class SimulatedPort:
         return True
 
     def has_nothing(self, client: ClientState, consumer: str) -> bool:
-        library, next_ns = self._hosts[client.name].library, self.agenda.next_ns()
-        if library is None or (next_ns is not None and next_ns <= self.agenda.now_ns):
-            return False
-        return library.is_empty(consumer) and not library.pulls(consumer)
+        return self._hosts[client.name].has_nothing(consumer)
 
     def turn(self, until_ns: int) -> bool:
         return self.agenda.step_by(until_ns)
@@ -425,7 +422,9 @@ class SimulatedPort:
     def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
             case ops.ReadCounters():
-                outcome.counters = self._counters(operation.dest, self._broker(operation.broker))
+                outcome.counters = self._broker(operation.broker).counters(
+                    operation.dest and self._names.physical(operation.dest)
+                )
             case ops.ClockJump() | ops.Freeze() | ops.Thaw():
                 outcome.evidence = change_clock(self._clock_of(operation.host), operation, outcome.t0)
             case ops.Stall():
@@ -464,13 +463,6 @@ class SimulatedPort:
 
     def _broker(self, name: str) -> BrokerHost:
         return self._brokers[name] if name else self.broker
-
-    def _counters(self, dest: str | None, host: BrokerHost) -> dict[str, int] | None:
-        if host.down:
-            return None
-        broker = host.node.broker
-        found = broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), host.now())
-        return found or {}
 
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical
