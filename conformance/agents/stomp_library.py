@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from mypy_extensions import mypyc_attr
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.stomp.client import ClientSession
 
 _ACKS: Final = {"auto": "auto", "client": "client", "individual": "client-individual"}
+
+
+def said(**options: Any) -> dict[str, Any]:
+    """What is asked for; for what is not, the library's own defaults are relied upon."""
+    return {name: value for name, value in options.items() if value}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -49,11 +54,8 @@ class StompLibrary(Library):
         receipt = self._stomp.send(
             operation.dest,
             body,
-            expiration_ms=expiration_ms,
             timestamp_ms=timestamp_ms,
-            persistent=operation.persistent,
             priority=operation.priority,
-            delay_ms=operation.delay_ms,
             transaction=operation.tx,
             group=operation.group,
             reply_to=OWN_TEMPORARY if operation.reply else "",
@@ -61,6 +63,7 @@ class StompLibrary(Library):
             jms_type=str(operation.headers.get("type", "")),
             properties=properties_of(operation) or None,
             receipt=True,
+            **said(expiration_ms=expiration_ms, persistent=operation.persistent, delay_ms=operation.delay_ms),
         )
         return receipt, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms, "body": crc32(body)}
 
@@ -72,14 +75,16 @@ class StompLibrary(Library):
             operation.dest,
             ack=_ACKS[operation.ack],
             prefetch=operation.prefetch,
-            dispatch_async=operation.dispatch == "async",
             selector=operation.selector,
             durable=operation.durable,
-            no_local=operation.no_local,
-            exclusive=operation.exclusive,
-            priority=operation.priority,
-            browser=operation.browser,
             receipt=True,
+            **({} if operation.dispatch == "async" else {"dispatch_async": False}),
+            **said(
+                no_local=operation.no_local,
+                exclusive=operation.exclusive,
+                priority=operation.priority,
+                browser=operation.browser,
+            ),
         )
 
     def settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> str:

@@ -150,8 +150,9 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """One host: a process with a clock of its own. ``via`` is the client library; ``expiry_check`` False is JMS
     ``consumerExpiryCheckEnabled=false``. ``at`` is the broker that a client uses; "": the program's first.
 
-    A ``bridge`` (simulated world only) runs beside the broker ``at`` and carries all queues of the program from there
-    to the broker ``to``; its link is the one between the two.
+    A ``bridge`` runs beside the broker ``at`` and carries all queues of the program from there to the broker ``to``;
+    its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program
+    (not ActiveMQ's connector).
     """
 
     name: str
@@ -161,6 +162,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     expiry_check: bool = True
     at: str = ""
     to: str = ""
+    topics: bool = False
 
 
 #: Of a link that cuts what it carries into slices, at least.

@@ -295,6 +295,11 @@ class WorldState:
         """The queues among them."""
         return [dest for dest in self.places() if not self.destinations.is_topic(dest)]
 
+    def carried(self, bridge: HostSpec) -> list[str]:
+        """What a bridge carries: the queues, and topics if it is told so."""
+        topics = [dest for dest in self.places() if self.destinations.kind(dest) == "topic"]
+        return [*self.queues(), *(topics if bridge.topics else ())]
+
     def left_behind(self) -> list[str]:
         """Where messages may be left when the run drains: the queues, and where dead letters are, each once."""
         return list(dict.fromkeys([*self.queues(), *self.dead_letters]))

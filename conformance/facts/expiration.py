@@ -47,7 +47,7 @@ class Death:
 
 def may_die(tables: Tables, send: Send) -> bool:
     """Whether it has an expiration, or the broker may give it one."""
-    return send.mortal or gets_expiration(tables.declared) or may_be_capped(tables, send.event.dest)
+    return send.mortal or gets_expiration(tables.declared) or may_be_capped(tables, send.event)
 
 
 def death_of(tables: Tables, send: Send) -> Death | None:
@@ -75,7 +75,7 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     if event.life_ms > 0:
         late_ms = SECOND_MS if send.client.traits.whole_seconds else 0
         force = relative_force(spec, event.life_ms, low_ms, high_ms + late_ms)
-    elif spec is None and not may_be_capped(tables, send.event.dest):
+    elif spec is None and not may_be_capped(tables, send.event):
         force = Force(event.expiration_ms, event.expiration_ms)
     elif shown is not None:
         force = Force(shown, shown)
@@ -118,7 +118,7 @@ def surely_expired(tables: Tables, expiration_ms: int, t0: int, t1: int) -> bool
 
 def maybe_restamped(tables: Tables, send: Send) -> bool:
     """Whether the broker may have given a message another expiration than its sender did."""
-    return tables.declared.timestamping is not None or send.event.life_ms > 0 or may_be_capped(tables, send.event.dest)
+    return tables.declared.timestamping is not None or send.event.life_ms > 0 or may_be_capped(tables, send.event)
 
 
 def maybe_timed_out(tables: Tables, copy: Copy, until_ns: int) -> bool:

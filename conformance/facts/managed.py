@@ -6,7 +6,7 @@ It follows from the commands of its configuration and its operator's, in the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
@@ -17,6 +17,8 @@ from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, kind_of
 
+#: What of a queue decides about sends and getters alone; of the staging queue what it has room for does, too.
+STILL: Final = {"DEFPSIST", "DEFPRTY", "DEFBIND", "CLUSTER", "STGCLASS"}
 #: What a message leaves to its queue's definition: property -> (the value that does so, the attribute).
 AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": (2, "DEFPSIST"), "JMS_IBM_MQMD_Priority": (-1, "DEFPRTY")}
 #: What the queues of subscribers are made from.
@@ -97,30 +99,29 @@ def _states(tables: Tables) -> list[State]:
             found.append(State(configured(tables), event))
         elif event.result != "fail":
             command, before = Command(event.command or ""), found[-1].objects
+            if command.verb == "DISPLAY":
+                continue
             after = None if before is None else before.copy()
             # What was carried out and should not have been may have done anything.
-            if after is not None and (after.apply(command) or event.result == "unknown"):
+            odd = after is not None and (after.apply(command) or event.result == "unknown")
+            if odd and command.kind != "STAGED":  # messages, and no object
                 after = None
             found.append(State(after, event))
     return found
 
 
-def may_be_capped(tables: Tables, dest: str) -> bool:
-    """Whether a queue manager may shorten the lives of what is sent there (CAPEXPRY of a queue, an alias, a topic)."""
-    found = tables.capped.get(dest)
-    if found is None:
-        found = tables.capped[dest] = is_queue_manager(tables) and _may_be_capped(tables, tables.names.parts(dest))
-    return found
-
-
-def _may_be_capped(tables: Tables, names: Sequence[str]) -> bool:
+def may_be_capped(tables: Tables, event: Send) -> bool:
+    """Whether a queue manager may shorten the life of what is sent (CAPEXPRY of a queue, an alias, a topic)."""
+    if not is_queue_manager(tables):
+        return False
+    names = tables.names.parts(event.dest)
     return any(
-        state.objects is None
+        one is None
         or any(
             row.get("CAPEXPRY") and (kind == "QALIAS" or name in names or row.get("TOPICSTR") in names)
-            for (kind, name), row in state.objects.objects.items()
+            for (kind, name), row in one.objects.items()
         )
-        for state in states(tables)
+        for one in (between(tables, event) if event.result != "unknown" else [one.objects for one in states(tables)])
     )
 
 
@@ -192,8 +193,8 @@ def _own_dead_letters(tables: Tables, names: Iterable[str]) -> list[str]:
 
 
 def _subject(told: Command) -> str | None:
-    """The queue or topic whose messages a command may concern; ``STAGING``: those with a delay; "": nobody knows; None:
-    there is none.
+    """The queue or topic whose messages, once they are taken, a command may concern; ``STAGING``: those with a delay;
+    "": nobody knows; None: there is none.
     """
     if told.wrong or told.verb == "DISPLAY":
         return None
@@ -202,4 +203,7 @@ def _subject(told: Command) -> str | None:
     if told.kind not in {"QLOCAL", "QALIAS", "TOPIC"}:
         return ""
     name = str(told.attributes.get("TOPICSTR") or told.name)
+    still = STILL | {"MAXDEPTH", "MAXMSGL"} if name == STAGING else STILL
+    if told.verb == "ALTER" and told.attributes.keys() <= still:
+        return None
     return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name

@@ -136,14 +136,12 @@ class Objects:
         """A local queue, defined or not."""
         return self.objects.get(("QLOCAL", name)) or defaults("QLOCAL")
 
-    def first(self, name: str) -> dict[str, Value]:
-        """What a name is resolved to first: an alias, or a queue."""
-        return self.objects.get(("QALIAS", name)) or self.queue(name)
-
-    def base(self, name: str) -> str:
-        """The queue that a name stands for."""
+    def path(self, name: str) -> list[tuple[str, dict[str, Value]]]:
+        """What the name of a queue is resolved to: an alias, if it is one, and the queue."""
         alias = self.objects.get(("QALIAS", name))
-        return name if alias is None else str(alias["TARGET"])
+        if alias is None:
+            return [(name, self.queue(name))]
+        return [(name, alias), (str(alias["TARGET"]), self.queue(str(alias["TARGET"])))]
 
     def topic(self, name: str) -> dict[str, Value]:
         """A topic, by its string or its object."""

@@ -28,12 +28,13 @@ APART: Final = 0x1F
 #: What a staged message weighs beside its body.
 HEADER_BYTES: Final = 256
 TENTH_MS: Final = 100
-EXPIRY, TOO_BIG, UNAUTHORISED, OPTIONS = 2013, 2030, 2035, 2046
+NO_MESSAGE, EXPIRY, TOO_BIG, UNAUTHORISED, OPTIONS = 2033, 2013, 2030, 2035, 2046
 INHIBITED, FULL, UNKNOWN, UNSUPPORTED, PUBLICATION = 2051, 2053, 2085, 2298, 2502
 #: Of a message that is to be taken off the staging queue.
 UNGETTABLE: Final = 2016
 NAMES: Final = {
     UNGETTABLE: "MQRC_GET_INHIBITED",
+    NO_MESSAGE: "MQRC_NO_MSG_AVAILABLE",
     EXPIRY: "MQRC_EXPIRY_ERROR",
     TOO_BIG: "MQRC_MSG_TOO_BIG_FOR_Q",
     UNAUTHORISED: "MQRC_NOT_AUTHORIZED",
@@ -129,7 +130,7 @@ def reasons_of(tables: Tables, event: Send | Subscribe) -> Reasons:
 
 
 def _subscribing(tables: Tables, state: Objects, event: Subscribe) -> Reasons:
-    found = Reasons(known=_is_known(tables, state, event.dest, event.host))
+    found = Reasons(known=_is_known(tables, state, event))
     right = "SUB" if tables.names.is_topic(event.dest) else "BROWSE" if event.browser else "GET"
     for part in tables.names.parts(event.dest):
         if part == STAGING or not state.may(right, part):
@@ -137,8 +138,9 @@ def _subscribing(tables: Tables, state: Objects, event: Subscribe) -> Reasons:
     return found
 
 
-def _is_known(tables: Tables, state: Objects, dest: str, host: str) -> bool:
+def _is_known(tables: Tables, state: Objects, event: Send | Subscribe) -> bool:
     """Whether the objects that a name stands for are those that commands call so, and the rights are everyone's."""
+    dest, host, sends = event.dest, event.host, isinstance(event, Send)
     if any(who != "nobody" and host and who.startswith(host) for who in state.rights):
         return False
     names = [dest, *tables.names.parts(dest)]
@@ -146,11 +148,12 @@ def _is_known(tables: Tables, state: Objects, dest: str, host: str) -> bool:
     told += [name for mine in state.rights.values() for name in mine]
     plain = tables.simulated and all(tables.destination(name).kind in {"queue", "topic", "composite"} for name in names)
     virtual = any(tables.names.virtual_topic(name) for name in names)
-    return not told or (plain and not virtual and not any(("QALIAS", name) in state.objects for name in names))
+    targets = [str(state.objects[("QALIAS", name)]["TARGET"]) for name in names if ("QALIAS", name) in state.objects]
+    return not told or (plain and not virtual and (not targets or (sends and STAGING not in targets)))
 
 
 def _sending(tables: Tables, state: Objects, event: Send) -> Reasons:
-    found = Reasons(known=_is_known(tables, state, event.dest, event.host) and event.deliver_at_ms is None)
+    found = Reasons(known=_is_known(tables, state, event) and event.deliver_at_ms is None)
     if event.delay_ms < 0 or not found.known:
         found.known = False
         return found
@@ -166,7 +169,10 @@ def _sending(tables: Tables, state: Objects, event: Send) -> Reasons:
             found, STAGING, state.staging(), event.size + HEADER_BYTES, partial(_staged, tables, event), sure=not topic
         )
     for part in parts if not topic else ():
-        _of_a_queue(found, part, state.queue(part), event.size, partial(_standing, tables, event, part))
+        path = state.path(part)
+        base, row = path[-1]
+        row = {**row, "PUT": "DISABLED"} if path[0][1]["PUT"] == "DISABLED" else row
+        _of_a_queue(found, part, row, event.size, partial(_standing, tables, event, base))
     if len(parts) > 1:  # the first one that takes nothing is named
         found.places = dict.fromkeys(found.places, False)
     return found
@@ -188,14 +194,14 @@ def _of_the_message(state: Objects, event: Send, found: Reasons) -> None:
 
 def _of_the_target(state: Objects, event: Send, found: Reasons, name: str, *, topic: bool) -> None:
     """What forbids a delay to a destination."""
-    row = state.topic(name) if topic else state.queue(name)
-    cap_ms = int(row["CAPEXPRY"]) * TENTH_MS
-    if 0 < cap_ms < event.delay_ms:
-        found.add(EXPIRY)
-    if not topic and row["CLUSTER"] and row["DEFBIND"] != "NOTFIXED":
-        found.add(OPTIONS)
-    if topic and row["PMSGDLV" if event.persistent else "NPMSGDLV"] != "ALLAVAIL":
-        found.add(PUBLICATION)
+    for _, row in [(name, state.topic(name))] if topic else state.path(name):
+        cap_ms = int(row["CAPEXPRY"]) * TENTH_MS
+        if 0 < cap_ms < event.delay_ms:
+            found.add(EXPIRY)
+        if not topic and row["CLUSTER"] and row["DEFBIND"] != "NOTFIXED":
+            found.add(OPTIONS)
+        if topic and row["PMSGDLV" if event.persistent else "NPMSGDLV"] != "ALLAVAIL":
+            found.add(PUBLICATION)
 
 
 def _of_a_queue(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Event
+from brokerproof.conformance.experiment.history import Event, Leave
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
-from brokerproof.conformance.facts.managed import DISCARD, MODEL, cancels, states
+from brokerproof.conformance.facts.managed import DISCARD, MODEL, REPORT, cancels, states
 from brokerproof.conformance.facts.mqsc import Objects, State, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
-from brokerproof.conformance.facts.rows import Copy
+from brokerproof.conformance.facts.rows import Copy, Destination, Send, Session
 from brokerproof.conformance.facts.tables import Tables
 
 #: What no program fills.
@@ -43,9 +43,33 @@ class Ending:
         self.told = told
 
 
-def ending_of(tables: Tables, copy: Copy) -> Ending | None:
-    """What becomes of a copy; None: that is open."""
-    send, dest = copy.send, copy.dest
+def endings_of(tables: Tables, send: Send) -> list[Ending | None]:
+    """What becomes of its copies; of a publication that nobody got, of those of who was there at the send and left."""
+    if send.copies or not send.dest.topic:
+        return [ending_of(tables, copy) for copy in send.copies.values()]
+    due, found = due_of(tables, send), _released(tables, send, send.dest)
+    there = [one for one in send.dest.sessions if one.opened[0] <= send.accepted[1] and one.gone_ns >= send.event.t0]
+    left = [
+        due is not None
+        and one.known
+        and not (one.wild or one.durable() or one.selective)
+        and one.opened[1] < send.accepted[0]
+        and send.accepted[1] <= one.lost_ns
+        and _left_ns(tables, one) < due.span[0]
+        for one in there
+    ]
+    return [None if found is None or not sure else _gone(tables, send, found[1]) for sure in left]
+
+
+def _left_ns(tables: Tables, session: Session) -> int:
+    """When the broker had heard a goodbye, for certain; here its host waits that long."""
+    leave = session.leave
+    heard = isinstance(leave, Leave) and leave.result == "ok" and not tables.pauses
+    return leave.t1 if leave is not None and heard else session.gone_ns
+
+
+def _released(tables: Tables, send: Send, dest: Destination) -> tuple[Objects, Event | None] | None:
+    """The objects when a message is released to a destination, and what changes them next; None: that is open."""
     plain = dest is send.dest and dest.kind in {"queue", "topic"} and not tables.names.virtual_topic(dest.name)
     moved = tables.restarts or cancels(tables) or any(one.op != "mqsc" for one in tables.operations)
     if not plain or moved or not tables.simulated or not send.confirmed or send.event.tx or may_die(tables, send):
@@ -55,15 +79,28 @@ def ending_of(tables: Tables, copy: Copy) -> Ending | None:
     objects = None if found is None else found[0].objects
     if found is None or objects is None or not objects.running or any(kind == "QALIAS" for kind, _ in objects.objects):
         return None
-    subscription = copy.subscription
+    return objects, found[1]
+
+
+def _gone(tables: Tables, send: Send, until: Event | None) -> Ending | None:
+    """Of a subscriber who has left: a report, if one was asked for, and if it can be put."""
+    told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
+    put = "reply-to" in send.event.headers or takes_letters(tables, send.event.size)
+    return Ending(GONE, UNKNOWN, until, told=told) if put or not told else None
+
+
+def ending_of(tables: Tables, copy: Copy) -> Ending | None:
+    """What becomes of a copy; None: that is open."""
+    send, dest, subscription, due = copy.send, copy.dest, copy.subscription, due_of(tables, copy.send)
+    found = _released(tables, send, dest)
+    if found is None or due is None:
+        return None
     if dest.topic and (subscription is None or subscription.doubtful or subscription.durable or len(send.copies) != 1):
         return None
-    if subscription is not None and due is not None and all(one.gone_ns < due.span[0] for one in subscription.sessions):
-        told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
-        put = takes_letters(tables, send.event.size)
-        return Ending(GONE, UNKNOWN, found[1], told=told) if put or not told else None
-    fault = _fault(objects.queue(MODEL if dest.topic else dest.name), send.event.size)
-    return None if fault is None else _ending(objects, copy, fault, found[1])
+    if subscription is not None and all(_left_ns(tables, one) < due.span[0] for one in subscription.sessions):
+        return _gone(tables, send, found[1])
+    fault = _fault(tables, found[0].queue(MODEL if dest.topic else dest.name), send.event.size)
+    return None if fault is None else _ending(tables, found[0], copy, fault, found[1])
 
 
 def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | None:
@@ -76,21 +113,30 @@ def _at(tables: Tables, span: tuple[int, int]) -> tuple[State, Event | None] | N
     return all_[last], all_[last + 1].event if last + 1 < len(all_) else None
 
 
-def _fault(row: dict[str, Value], size_bytes: int) -> int | None:
+def _fault(tables: Tables, row: dict[str, Value], size_bytes: int) -> int | None:
     """Why a queue takes nothing; 0: it does; None: it may be full."""
     if row["PUT"] == "DISABLED":
         return INHIBITED
     if size_bytes > int(row["MAXMSGL"]):
         return TOO_BIG
-    return 0 if int(row["MAXDEPTH"]) >= PLENTY else FULL if not int(row["MAXDEPTH"]) else None
+    depth = int(row["MAXDEPTH"])
+    return 0 if depth >= min(PLENTY, _most(tables)) else None if depth else FULL
 
 
-def _ending(objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
+def _most(tables: Tables) -> int:
+    """What no queue holds more of: every message, and every report, wherever they went."""
+    sends = [send for send in tables.sends.values() if not send.refused]
+    asked = [1 + sum(name.startswith(REPORT) for name in send.event.headers) for send in sends]
+    several = [max(len(tables.names.parts(send.event.dest)), len(send.copies)) for send in sends]
+    return sum(one * count for one, count in zip(asked, several, strict=True))
+
+
+def _ending(tables: Tables, objects: Objects, copy: Copy, fault: int, until: Event | None) -> Ending | None:
     event = copy.send.event
     if not fault:
         return Ending(PUT, 0, until)
     letters = str(objects.qmgr["DEADQ"])
-    full = _fault(objects.queue(letters), event.size) if letters else FULL
+    full = _fault(tables, objects.queue(letters), event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
         return None
     told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
@@ -109,7 +155,7 @@ def takes_letters(tables: Tables, size_bytes: int) -> bool:
     """Whether the dead-letter queue takes everything of that size, all the time."""
     known = [state.objects for state in states(tables)]
     return all(
-        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(one.queue(LETTERS), size_bytes) == 0
+        one is not None and one.qmgr["DEADQ"] == LETTERS and _fault(tables, one.queue(LETTERS), size_bytes) == 0
         for one in known
     )
 

@@ -75,7 +75,7 @@ class Tables:
 
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
-                 "browsings", "capped", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes",
+                 "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes",
                  "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header",
                  "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
@@ -89,7 +89,6 @@ class Tables:
         self.names = names.Destinations(header.destinations)
         self.declared = header.declared
         self.managed: list[State] | None = None  # a queue manager's objects, once they were asked for (``managed.py``)
-        self.capped: dict[str, bool] = {}  # whether it may shorten lives, by the destination
         self.broker = header.broker_host
         #: Virtual time: instants are exact, and a timer cannot act while something is read.
         self.simulated = header.world == "simulated"

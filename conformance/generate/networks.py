@@ -12,7 +12,17 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import ClockSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Cut, Operate, Restart, Resume, Stall
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Cut,
+    Operate,
+    Restart,
+    Resume,
+    Send,
+    Stall,
+    Subscribe,
+)
 from brokerproof.conformance.generate.frame import LATENCIES_US, SKEWS_MS, one_of
 
 if TYPE_CHECKING:
@@ -40,7 +50,8 @@ def with_network(chooser: Chooser, program: Program) -> Program:
         far = host.role == "client" and chooser.flag(50)
         hosts.append(msgspec.structs.replace(host, at=FAR) if far else host)
     skew_ms = one_of(chooser, SKEWS_MS) if chooser.flag(60) else program.broker_host().clock.offset_ms
-    hosts += [HostSpec(FAR, "broker", clock=ClockSpec(skew_ms)), HostSpec(BRIDGE, "bridge", to=FAR)]
+    topics = any(dest.kind == "topic" for dest in program.destinations) and chooser.flag(40)
+    hosts += [HostSpec(FAR, "broker", clock=ClockSpec(skew_ms)), HostSpec(BRIDGE, "bridge", to=FAR, topics=topics)]
     link = LinkSpec(BRIDGE, one_of(chooser, LATENCIES_US), encoded=chooser.flag(20))
     steps: list[AnyStep] = []
     for step in program.steps:
@@ -49,7 +60,22 @@ def with_network(chooser: Chooser, program: Program) -> Program:
     for _ in range(chooser.below(5)):
         place = chooser.below(len(steps) + 1)
         steps[place:place] = _disturbance(chooser)
+    if topics:
+        place = chooser.below(len(steps) + 1)
+        steps[place:place] = _publication(chooser, program, hosts)
     return msgspec.structs.replace(program, hosts=hosts, links=[*program.links, link], steps=steps)
+
+
+def _publication(chooser: Chooser, program: Program, hosts: list[HostSpec]) -> list[AnyStep]:
+    """A publication with a delay, for who is subscribed on the far side, before and after it is sent."""
+    clients = [host for host in hosts if host.role == "client"]
+    near, far = ([place for place, one in enumerate(clients) if (one.at == FAR) is there] for there in (False, True))
+    if not near or not far:
+        return []
+    topic = next(place for place, dest in enumerate(program.destinations) if dest.kind == "topic")
+    listens = Subscribe(host=one_of(chooser, tuple(far)), dest=topic, prefetch=1000)
+    speaks = Send(host=one_of(chooser, tuple(near)), dest=topic, delay_ms=2000)
+    return [listens, Advance(ms=2000), speaks, listens, Advance(ms=3000)]
 
 
 def without_network(program: Program) -> Program:

@@ -6,6 +6,7 @@ from brokerproof.conformance.mutants.reconnection import ForgetsCrossings
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY
 from brokerproof.reference_broker.openwire.bridge import Bridge, PassedOn
+from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
 
 class AcknowledgesAtOnce(Bridge):
@@ -46,6 +47,15 @@ class Flattens(Bridge):
         super()._send(crossing)
 
 
+class DelaysAgain(Bridge):
+    """What was delayed before it crossed is delayed behind the bridge, too."""
+
+    def _send(self, crossing: PassedOn) -> None:
+        if DELIVERY_TIME in crossing.message.properties:
+            crossing.message.delay_ms = 60_000
+        super()._send(crossing)
+
+
 class Hoards(Bridge):
     """Every third confirmation is not told to the near broker."""
 
@@ -65,5 +75,6 @@ ALL = (
     Mutant("bridge-sends-twice", "GEN-171", "A bridge sends every message twice, under two ids.", bridge=SendsTwice),
     Mutant("bridge-1ms-longer", "GEN-172", "Behind a bridge a message lives 1 ms longer.", bridge=MovesDeath),
     Mutant("bridge-flattens", "GEN-173", "Behind a bridge every message has the default priority.", bridge=Flattens),
+    Mutant("bridge-delays-again", "DLY-055", "A delay is served on either side of a bridge.", bridge=DelaysAgain),
     Mutant("bridge-hoards", "GEN-174", "A bridge keeps every third message to itself.", bridge=Hoards),
 )  # fmt: skip

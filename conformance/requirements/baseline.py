@@ -57,6 +57,7 @@ BASELINE: tuple[str, ...] = (
     "DLY-052",
     "DLY-053",
     "DLY-054",
+    "DLY-055",
     "EXP-001",
     "EXP-002",
     "EXP-003",

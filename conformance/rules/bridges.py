@@ -1,4 +1,4 @@
-"""Networks of brokers: what a bridge does to what crosses it (GEN-170 to GEN-174)."""
+"""Networks of brokers: what a bridge does to what crosses it (GEN-170 to GEN-174, DLY-055)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.absence import ended
 from brokerproof.conformance.facts.deliveries import repeated
+from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.network import Crossing, crossings
+from brokerproof.conformance.facts.rows import Session
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -103,6 +105,49 @@ def content_crosses_unchanged(_facts: Facts, crossing: Crossing) -> Findings:
         yield broken("changed", crossing.delivery, there, why="; ".join(changed))
     else:
         yield held("unchanged", "with properties" if here.headers else "")
+
+
+def publications(facts: Facts) -> list[Crossing]:
+    """Publications with a delay that a proxy subscription got, and the far broker confirmed."""
+    return [
+        one
+        for one in facts.rows(sent)
+        if one.delivery.send.delayed and one.delivery.dest.topic and one.sent is not None and one.sent.confirmed
+    ]
+
+
+@rule("DLY-055", over=publications, handles=KINDS, faults=("cut", "stall"))
+def fanned_out_when_it_has_crossed(_facts: Facts, crossing: Crossing) -> Findings:
+    """A publication with a delay that matched a proxy subscription crosses when its delay is over, is not delayed once
+    more, and goes to who is subscribed there then, also to who was not when it was sent.
+    """
+    there, far, began = crossing.sent, crossing.far, crossing.delivery.send
+    if there is None or there.event.again or far.restarts:
+        return
+    late_ns = far.declared.lateness_ms * NS_PER_MS
+    for session in there.dest.sessions:
+        if session.opened[1] >= there.event.t0 or not _takes_all(far, session, there.event.t1 + late_ns):
+            continue
+        found = [one for copy in there.copies.values() for one in copy.deliveries if one.session is session]
+        wait_ns = found[0].event.t0 - there.event.t1 if found else 0
+        if not found and may_die(far, there):
+            continue
+        if not found:
+            yield broken("missed", there, session, began, why=f"{session.name} was subscribed when it crossed")
+        elif wait_ns >= max(began.event.delay_ms * NS_PER_MS, late_ns):
+            yield broken("delayed-again", there, found[0], why=f"it came {ms(wait_ns)} after it had crossed")
+        else:
+            late = session.opened[0] > began.accepted[1]
+            yield held("fanned-out", "to who came after the send" if late else "to who was there at the send")
+
+
+def _takes_all(far: Facts, session: Session, until_ns: int) -> bool:
+    """Whether somebody was there so long, with room for everything, over a link that flowed."""
+    event, leave = session.event, session.leave
+    if event is None or event.no_local or event.selector or session.wild or not session.known or not far.simulated:
+        return False
+    there = (leave is None and not session.end) or (leave is not None and leave.t0 > until_ns)
+    return there and session.prefetch > len(far.sends) and not session.client.stalled(session.opened[0], until_ns)
 
 
 def answered_in_time(facts: Facts) -> list[Crossing]:

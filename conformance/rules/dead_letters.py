@@ -27,9 +27,16 @@ from brokerproof.conformance.rules.redelivery import resurrected
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
 
+def _leaves_letters(copy: Copy) -> bool:
+    """Whether a rejection of it makes a dead letter: a subscription that is not durable makes none."""
+    return not copy.dest.topic or (copy.subscription is not None and copy.subscription.durable != "")
+
+
 def rejected(facts: Facts) -> list[Copy | Reading]:
-    """Copies on queues that somebody tried to reject, and readings at rest that must count dead letters of some."""
-    found: list[Copy | Reading] = [copy for copy in facts.copies if copy.rejected and not copy.dest.topic]
+    """Copies on queues and of durable subscriptions that somebody tried to reject, and readings at rest that must count
+    dead letters of some.
+    """
+    found: list[Copy | Reading] = [copy for copy in facts.copies if copy.rejected and _leaves_letters(copy)]
     for reading in facts.destination(DEAD_LETTERS).readings if found else ():
         if reading.at_rest and reading.rejected and reading.event.size is not None:
             found += [reading]
@@ -44,7 +51,7 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     if isinstance(row, Reading):
         yield from _counted(row)
         return
-    delivery, twice = rejection(facts, row), _twice(facts, row)
+    delivery, twice = rejection(facts, row), None if row.dest.topic else _twice(facts, row)
     if twice is not None and any(isinstance(one.settlement, Nack) for one in row.deliveries):
         yield broken("twice", *twice)
     if delivery is None or delivery.settlement is None:
@@ -54,7 +61,8 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
         yield broken("redelivered", delivery.settlement, again)
     if not row.dest.applied.is_shared() or not _is_kept(row):
         return
-    letters = [letter for letter in row.dead_letters if letter.dest.name == DEAD_LETTERS]
+    copies = row.send.copies.values() if row.dest.topic else (row,)  # nobody knows whose letter one of a topic is
+    letters = [letter for copy in copies for letter in copy.dead_letters if letter.dest.name == DEAD_LETTERS]
     span = (delivery.settlement.t0, delivery.settlement.t1)
     if not letters:
         if owed(facts, row, span[1]) and collected(facts, row, DEAD_LETTERS, span):
@@ -235,7 +243,7 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
     made = _death(facts, copy)
     if letters:
         yield held("on-its-own-queue", f"a message {'was rejected' if maybe_rejected(copy) else 'expired'}")
-    elif made is not None and not copy.dest.topic and collected(facts, copy, own, made):
+    elif made is not None and _leaves_letters(copy) and collected(facts, copy, own, made):
         yield broken("no-dead-letter", copy, *copy.deliveries[-1:], why="nobody found a dead letter of it")
 
 

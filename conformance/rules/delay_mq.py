@@ -1,27 +1,21 @@
 """Delivery delay as IBM MQ has it (generation ``ibm-mq``): what is refused, with which reason, and what becomes of a
-message whose target cannot take it (DLY-016, DLY-032, DLY-039 to DLY-044).
+message whose target cannot take it (DLY-016, DLY-032, DLY-039, DLY-042, DLY-043).
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.absence import drained, missing
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, states
-from brokerproof.conformance.facts.queue_managers import NAMES
+from brokerproof.conformance.facts.queue_managers import INHIBITED, NAMES
 from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Ending, ending_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned
-
-#: Where a restart carries the commands of the configuration out again, and those of the operator not.
-SINCE_THE_START: Final = tuple(mark for mark in ANYTHING if mark != "restart")
 
 
 def managed(facts: Facts) -> list[Send]:
@@ -60,28 +54,6 @@ def groups_are_refused(_facts: Facts, send: Send) -> Findings:
         yield from _refused(send, 2046)
 
 
-@rule("DLY-040", over=managed, handles=ANYTHING, faults=FAULTS)
-def guarantees_are_refused(facts: Facts, send: Send) -> Findings:
-    """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
-    if send.dest.topic and send.event.persistent and not send.event.group and "TOPIC(" not in _said(facts):
-        yield from _refused(send, 2502)
-
-
-@rule("DLY-041", over=managed, handles=ANYTHING, faults=FAULTS)
-def early_levels_refuse(facts: Facts, send: Send) -> Findings:
-    """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
-    if "ALTER QMGR CMDLEVEL(750)" in facts.declared.mqsc and "CMDLEVEL" not in _commands(facts):
-        yield from _refused(send, 2298)
-
-
-def _commands(facts: Facts) -> str:
-    return "; ".join(event.command or "" for event in commands(facts))
-
-
-def _said(facts: Facts) -> str:
-    return "; ".join([*facts.declared.mqsc, _commands(facts)])
-
-
 def managed_waits(facts: Facts) -> list[Copy]:
     """Delayed messages on queues of a queue manager whose operator changed something."""
     return facts.rows(queued) if is_managed(facts) and commands(facts) else []
@@ -93,7 +65,7 @@ def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     or tried again.
     """
     ending = ending_of(facts, copy)
-    if ending is not None and (why := _otherwise(facts, copy, ending)):
+    if ending is not None and (why := _otherwise(facts, copy, ending) or _still_staged(facts, copy, ending)):
         yield broken("otherwise", copy, why=why)
     elif copy.deliveries or copy.dead_letters:
         yield held("accounted-for", "tried again" if copy.deliveries else "dead-lettered")
@@ -129,6 +101,19 @@ def _otherwise(facts: Facts, copy: Copy, ending: Ending) -> str:
     return f"it is no dead letter, though its target could not take it ({name})" if whole and not letters else ""
 
 
+def _still_staged(facts: Facts, copy: Copy, ending: Ending) -> str:
+    """Whether more waits on its queue, at rest, than the other messages with a delay."""
+    due = facts.delays.due(copy.send)
+    if ending.ends == STAYS or due is None or copy.dest.applied.entry.redelivery is not None:
+        return ""
+    over_ns = due.visible[1] + facts.declared.lateness_ms * NS_PER_MS
+    for reading in facts.queue_readings:
+        waiting = reading.event.scheduled if reading.dest is copy.dest and reading.at_rest else None
+        if waiting is not None and reading.event.t0 > over_ns and waiting >= len(facts.delayed):
+            return f"{waiting} messages wait on its queue, of {len(facts.delayed)} with a delay"
+    return ""
+
+
 def managed_arrivals(facts: Facts) -> list[Delivery]:
     """First arrivals of delayed messages from a queue manager whose operator changed something."""
     return facts.rows(first_arrivals) if is_managed(facts) and commands(facts) else []
@@ -150,47 +135,15 @@ def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Fi
         yield held("when-started", "it came after the start")
 
 
-def _said_by(facts: Facts, until_ns: int) -> list[Operate]:
-    """What the operator had begun to say by then, since the queue manager was started."""
-    since_ns = max((restart.t1 for restart in facts.restarts), default=-1)
-    return [event for event in commands(facts) if since_ns < event.t0 < until_ns]
-
-
-def _about(facts: Facts, name: str) -> list[Operate]:
-    """What he said of a queue."""
-    return [event for event in _said_by(facts, NEVER) if f"({name})" in (event.command or "").replace("'", "")]
-
-
-def _inhibited(facts: Facts, name: str, at_ns: int) -> tuple[Operate | None, int]:
-    """The command by which PUT of a queue was disabled at an instant, for certain, and when he began to say more. On a
-    process queues have names of their own, which the commands of a program do not know; so have a virtual topic's.
-    """
-    about = _about(facts, name) if facts.simulated and not facts.names.virtual_topic(name) else []
-    before = [event for event in about if event.t0 < at_ns]
-    last = before[-1] if before else None
-    if last is None or last.t1 >= at_ns or last.command != f"ALTER QLOCAL('{name}') PUT(DISABLED)":
-        return None, NEVER
-    return last, min((event.t0 for event in about if event.seq > last.seq), default=NEVER)
-
-
-@rule("DLY-043", over=managed_waits, handles=SINCE_THE_START, faults=FAULTS)
+@rule("DLY-043", over=managed_waits, handles=ANYTHING, faults=FAULTS)
 def inhibited_targets_get_nothing(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not put to a queue whose PUT is disabled when its delay is over."""
-    due, name = facts.delays.due(copy.send), copy.dest.name
-    if due is None or copy.dest is not copy.send.dest:
+    ending = ending_of(facts, copy)
+    if ending is None or ending.reason != INHIBITED or copy.dest.topic:
         return
-    command, until_ns = _inhibited(facts, name, due.span[0])
-    if command is None:
-        return
+    until_ns = NEVER if ending.until is None else ending.until.t0
     if copy.deliveries and copy.deliveries[0].event.t1 < until_ns:
-        yield broken("put", copy, copy.deliveries[0], why=f"PUT of {name} had been disabled before it was due")
-    elif due.span[1] < until_ns and (copy.deliveries or copy.dead_letters):
+        why = f"PUT of {copy.dest.name} had been disabled before it was due"
+        yield broken("put", copy, copy.deliveries[0], why=why)
+    elif copy.deliveries or copy.dead_letters:
         yield held("not-put", "it was enabled again" if copy.deliveries else "it became a dead letter")
-
-
-@rule("DLY-044", over=managed, handles=SINCE_THE_START, faults=FAULTS)
-def inhibited_targets_refuse(facts: Facts, send: Send) -> Findings:
-    """A message with a delay is refused with MQRC_PUT_INHIBITED while PUT of its target is disabled."""
-    command, until_ns = _inhibited(facts, send.dest.name, send.event.t0)
-    if command is not None and send.event.t1 <= until_ns and not send.dest.topic:
-        yield from _refused(send, 2051)

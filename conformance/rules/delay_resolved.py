@@ -11,8 +11,8 @@ from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import AS_DEFINED, between, states
-from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Objects, Value
-from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, UNSUPPORTED
+from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Value
+from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, TENTH_MS, UNSUPPORTED
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -20,6 +20,7 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What each façade throws.
 THROWS: Final = {"classic": "JMSException", "simplified": "JMSRuntimeException"}
+Path = list[tuple[str, dict[str, Value]]]
 _THROWN: Final = re.compile(r"(\w+): (\d{4}) (MQRC_\w+): ")
 
 
@@ -62,73 +63,68 @@ def setters_refuse(facts: Facts, event: SendEvent) -> Findings:
 
 class Resolved:
     """A message that a queue manager has taken, of which nobody but its objects decides where it comes from and with
-    what: ``first`` are the rows that it was resolved to, ``bases`` the queues that its name may have stood for when it
-    was to come.
+    what: ``paths`` are the objects that its name was resolved through, ``bases`` the queues that it may have stood for
+    when the message was to come. None: nobody knows them.
     """
 
-    __slots__ = ("arrivals", "bases", "first", "send")
+    __slots__ = ("arrivals", "bases", "paths", "send")
 
     def __init__(self, facts: Facts, send: Send) -> None:
-        name = send.dest.name
-        known = between(facts, send.event)
+        name, known = send.dest.name, between(facts, send.event)
         self.send = send
-        self.first = [None if one is None else one.first(name) for one in known]
+        self.paths = [None if one is None else one.path(name) for one in known]
         self.arrivals = [one.event for one in send.arrivals() if not one.is_dead_letter and not one.is_moved]
         due = facts.delays.due(send) if send.delayed else None
         if due is not None:
-            all_ = states(facts)
+            all_, last_ns = states(facts), max((one.t1 for one in self.arrivals), default=0)
             since = max(k for k, one in enumerate(all_) if one.event is None or one.event.t1 < due.span[0])
-            known = [one.objects for one in all_[since:] if one.event is None or one.event.t0 <= self._last_ns()]
-        self.bases = [None if one is None else one.base(name) for one in known]
-
-    def _last_ns(self) -> int:
-        return max((one.t1 for one in self.arrivals), default=0)
+            known = [one.objects for one in all_[since:] if one.event is None or one.event.t0 <= last_ns]
+        self.bases = [None if one is None else one.path(name)[-1][0] for one in known]
 
 
 def resolved(facts: Facts) -> list[Resolved]:
-    """Those that were sent to a name that was an alias, or left something to a queue's definition."""
+    """Those that were sent to a name that was an alias or caps lives, or left something to a queue's definition."""
     if not is_managed(facts) or not facts.simulated or facts.restarts:
         return []
-    aliases = {name for one in states(facts) if one.objects is not None for name in _aliases(one.objects)}
+    rows = [row for one in states(facts) if one.objects is not None for row in one.objects.objects.items()]
+    special = {name for (kind, name), row in rows if kind == "QALIAS" or row.get("CAPEXPRY")}
     plain = [send for send in facts.sends.values() if send.confirmed and send.dest.kind == "queue"]
-    plain = [send for send in plain if not facts.names.virtual_topic(send.dest.name)]
     return [
         Resolved(facts, send)
         for send in plain
-        if send.dest.name in aliases or any(name in send.event.headers for name in AS_DEFINED)
+        if not facts.names.virtual_topic(send.dest.name)
+        and (send.dest.name in special or any(name in send.event.headers for name in AS_DEFINED))
     ]
 
 
-def _aliases(objects: Objects) -> list[str]:
-    return [name for kind, name in objects.objects if kind == "QALIAS"]
-
-
 @rule("DLY-054", over=resolved, handles=ANYTHING)
-def resolved_twice(_facts: Facts, row: Resolved) -> Findings:
-    """A message comes to the queue that its name stands for, at the send or when its delay is over; what it leaves to
-    its queue's definition is what that said at the send.
+def resolved_twice(facts: Facts, row: Resolved) -> Findings:
+    """A message comes to the queue that its name stands for, at the send or when its delay is over; its life is no
+    longer than CAPEXPRY allows, and what it leaves to its queue's definition is what that said at the send.
     """
-    if None in row.first or None in row.bases:
+    paths = [path for path in row.paths if path is not None]
+    if len(paths) < len(row.paths) or None in row.bases:
         return
     for event in row.arrivals:
-        wrong = _wrong(row, event)
+        wrong = _wrong(row.send, paths, event) or _another_life(facts, row.send, paths, event)
         if event.dest not in row.bases:
             yield broken("another-queue", row.send, event, why=f"its name stood for {' or '.join(map(str, row.bases))}")
         elif wrong:
             yield broken("other-defaults", row.send, event, why=wrong)
         else:
             asked = any(name in row.send.event.headers for name in AS_DEFINED)
-            yield held("as-defined", "its queue's defaults" if asked else "an alias")
+            capped = any(object_["CAPEXPRY"] for path in paths for _, object_ in path)
+            yield held("as-defined", "its queue's defaults" if asked else "a cap on its life" if capped else "an alias")
 
 
-def _wrong(row: Resolved, event: Arrive) -> str:
+def _wrong(send: Send, paths: list[Path], event: Arrive) -> str:
     """What of a message is not what its queue's definition said, or its sender."""
-    sent = row.send.event
+    sent = send.event
     for (name, (left, attribute)), own, came in zip(
         AS_DEFINED.items(), (sent.persistent, sent.priority), (event.persistent, event.priority), strict=True
     ):
         asked = str(sent.headers.get(name, "")) == str(left)
-        wanted = [_value(one[attribute]) for one in row.first if one is not None] if asked else [own]
+        wanted = [_value(path[0][1][attribute]) for path in paths] if asked else [own]
         if came is not None and came not in wanted:
             return f"{attribute} gave {wanted}, and it came with {came!r}" if asked else f"{own!r} became {came!r}"
     return ""
@@ -136,3 +132,14 @@ def _wrong(row: Resolved, event: Arrive) -> str:
 
 def _value(value: Value) -> bool | int:
     return value == "YES" if isinstance(value, str) else value
+
+
+def _another_life(facts: Facts, send: Send, paths: list[Path], event: Arrive) -> str:
+    """What its expiration should have been, if it came with another one."""
+    sent = send.event
+    if facts.declared.timestamping is not None or sent.life_ms or not sent.timestamp_ms or sent.timestamp_ms <= 0:
+        return ""
+    caps = [[int(object_["CAPEXPRY"]) * TENTH_MS for _, object_ in path if object_["CAPEXPRY"]] for path in paths]
+    ends = [[sent.timestamp_ms + cap_ms for cap_ms in some] for some in caps]
+    wanted = [min([*some, *([sent.expiration_ms] if sent.expiration_ms > 0 else [])], default=0) for some in ends]
+    return "" if event.expiration_ms in wanted else f"its expiration was to be {' or '.join(map(str, wanted))}"

@@ -1,21 +1,27 @@
 """Queue managers of IBM MQ: what they refuse, for which reason and of which object, and whether they do and show what
-their operator says (DLY-033, DLY-038, DLY-045 to DLY-050).
+their operator says (DLY-033, DLY-038, DLY-040, DLY-041, DLY-044 to DLY-050).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import between, cancels
+from brokerproof.conformance.facts.managed import between, cancels, states
+from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
+    EXPIRY,
+    INHIBITED,
     NAMES,
     OF_A_QUEUE,
     OPTIONS,
+    PUBLICATION,
     UNAUTHORISED,
+    UNSUPPORTED,
     Reasons,
     depth_of,
     reasons_of,
@@ -40,7 +46,7 @@ class Put:
     def __init__(self, send: Send, reasons: Reasons) -> None:
         self.send = send
         self.reasons = reasons
-        self.marks = send.marks
+        self.marks = send.marks & ~RESOLVED  # what an alias stands for is known
 
 
 def puts(facts: Facts) -> list[Put]:
@@ -75,11 +81,28 @@ def authority_at_the_send(_facts: Facts, put: Put) -> Findings:
 
 @rule("DLY-045", over=puts, handles=ANYTHING)
 def options_that_exclude_a_delay(_facts: Facts, put: Put) -> Findings:
-    """A retained publication, a segment, and what goes to a clustered queue whose DEFBIND is not NOTFIXED cannot have a
-    delay: the send is refused.
+    """A retained publication, a segment, what goes to a clustered queue whose DEFBIND is not NOTFIXED, and what
+    CAPEXPRY lets live for less than its delay cannot have one: the send is refused.
     """
-    if OPTIONS in put.reasons.must and not put.send.event.group:
+    event = put.send.event
+    if OPTIONS in put.reasons.must and not event.group:
         yield from _refused(put, "options")
+    if EXPIRY in put.reasons.must and not event.mortal():
+        yield from _refused(put, "a cap on its life")
+
+
+@rule("DLY-040", over=puts, handles=ANYTHING)
+def guarantees_are_refused(_facts: Facts, put: Put) -> Findings:
+    """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
+    if PUBLICATION in put.reasons.must:
+        yield from _refused(put, "refused")
+
+
+@rule("DLY-041", over=puts, handles=ANYTHING)
+def early_levels_refuse(_facts: Facts, put: Put) -> Findings:
+    """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
+    if UNSUPPORTED in put.reasons.must:
+        yield from _refused(put, "refused")
 
 
 @rule("DLY-046", over=puts, handles=ANYTHING)
@@ -90,6 +113,13 @@ def no_room_for_a_put(_facts: Facts, put: Put) -> Findings:
     for reason in OF_A_QUEUE:
         if reason in put.reasons.must:
             yield from _refused(put, NAMES[reason])
+
+
+@rule("DLY-044", over=puts, handles=ANYTHING)
+def inhibited_targets_refuse(_facts: Facts, put: Put) -> Findings:
+    """A message with a delay is refused with MQRC_PUT_INHIBITED while PUT of its target is disabled."""
+    if INHIBITED in put.reasons.must and put.reasons.places.get(put.send.dest.name) and put.send.event.delay_ms:
+        yield from _refused(put, "refused")
 
 
 @rule("DLY-047", over=puts, handles=ANYTHING)
@@ -164,12 +194,11 @@ def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
     """A command that the queue manager's language has, about objects that are there, is carried out; any other is
     refused.
     """
-    wrong = wrong_with(facts, event)
-    if wrong is None:
-        return
-    said = _said(event.refusal)
+    wrong, said = wrong_with(facts, event), _said(event.refusal)
     if said is not None and NAMES.get(said[0]) != said[1]:
         yield broken("another-reason", event, why=f"{said[0]} is not {said[1]}")
+    elif wrong is None:
+        return
     elif bool(wrong) is (event.result == "fail"):
         yield held("as-it-was-said", "refused" if wrong else Command(event.command or "").verb.lower())
     elif wrong:
@@ -192,10 +221,17 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
         return
     shown = dict(_SHOWN.findall(event.shown[0]))
     wrong = [f"{name}({value})" for name, value in _wanted(state, command).items() if shown.get(name) != str(value)]
+    named = f"{command.kind}({command.name}) " if command.name else f"{command.kind} "
+    if facts.simulated and command.verb == "DISPLAY" and not event.shown[0].startswith(named):
+        wrong.append(named)
     if wrong:
         yield broken("otherwise", event, why=f"it is {' '.join(wrong)}, and not {event.shown[0]!r}")
         return
     depth = _counted(facts, event, command)
+    most = _most(facts, event, command)
+    if depth is not None and most < int(shown.get("CURDEPTH", "0")):
+        yield broken("another-depth", event, why=f"MAXDEPTH was {most} at most, and {event.shown[0]!r} is there")
+        return
     if depth is not None and not depth[0] <= int(shown.get("CURDEPTH", "0")) <= depth[1]:
         yield broken(
             "another-depth", event, why=f"{depth[0]} to {depth[1]} messages were there, not {event.shown[0]!r}"
@@ -206,7 +242,11 @@ def what_is_shown(facts: Facts, event: Operate) -> Findings:
 
 def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
     """What is shown of the messages on the staging queue, or taken off it."""
-    if event.result == "fail" or not facts.simulated or facts.restarts:
+    if event.result == "fail" or not facts.simulated:
+        return
+    if facts.restarts:
+        if why := _came_again(facts, event):
+            yield broken("otherwise", event, why=f"{why}: {event.shown!r}")
         return
     rows, least_most = _rows(event), depth_of(facts, event, STAGING)
     wrong = "a line is no message" if rows is None else _strange(rows, one_each=not _several(facts))
@@ -222,6 +262,25 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
         )
     else:
         yield held("as-it-is", "staged")
+
+
+def _came_again(facts: Facts, event: Operate) -> str:
+    """Why something cannot be shown, though a restart may have given it another id: more of one message than there were
+    when the staging queue was last shown, but for those that were taken off.
+    """
+    left: Counter[str] = Counter()
+    for one in told(facts):
+        rows = _rows(one) if one.seq <= event.seq and one.result == "ok" else None
+        shown = Counter(original for _, original in rows or [])
+        if rows is None:
+            continue
+        if Command(one.command or "").verb != "DELETE":
+            if one is event and any(shown[original] > count for original, count in left.items()):
+                return "more of a message is there than was left of it"
+            left = shown
+        elif one is not event:
+            left.subtract(shown)
+    return ""
 
 
 def _several(facts: Facts) -> bool:
@@ -273,6 +332,16 @@ def _wanted(state: Objects, command: Command) -> dict[str, Value]:
     if command.verb != "DISPLAY":
         return {}
     return state.qmgr if command.kind == "QMGR" else state.objects.get((command.kind, command.name), {})
+
+
+def _most(facts: Facts, event: Operate, command: Command) -> int:
+    """What a queue never holds more of, by its definition, where messages come to it in no other way than by a put."""
+    known = [state.objects for state in states(facts) if state.event is None or state.event.t0 <= event.t1]
+    other = any(one.op != "mqsc" for one in facts.operations) or any(send.event.tx for send in facts.sends.values())
+    dies = any(send.mortal for send in facts.sends.values()) or any(copy.rejected for copy in facts.copies)
+    if command.name == STAGING or other or dies:
+        return NEVER
+    return max((NEVER if one is None else int(one.queue(command.name)["MAXDEPTH"]) for one in known), default=NEVER)
 
 
 def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] | None:

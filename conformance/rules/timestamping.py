@@ -262,7 +262,7 @@ def unstamped(facts: Facts) -> list[Delivery]:
         return []
     found: list[Delivery] = []
     for copy in facts.copies:
-        if not (is_scheduled(copy.send) or _is_given_up(copy.send) or may_be_capped(facts, copy.send.event.dest)):
+        if not (is_scheduled(copy.send) or _is_given_up(copy.send) or may_be_capped(facts, copy.send.event)):
             found += [one for one in copy.deliveries if at_home(one) and not is_own_letter(one)]
     return found
 

@@ -15,7 +15,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, ending_of, takes_letters
+from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -86,16 +86,18 @@ class Told:
     exception reports, None where one of them is open.
     """
 
-    __slots__ = ("asked", "endings", "marks", "owed", "reports")
+    __slots__ = ("asked", "endings", "marks", "owed", "reasons", "reports")
 
     def __init__(self, facts: Facts) -> None:
         self.asked = [one for one in asking(facts) if not one.refused]
         self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
         self.owed: dict[tuple[str, str], list[Send]] = {}
+        #: Reply queue -> how often each reason is told there, for certain.
+        self.reasons: dict[str, Counter[int]] = {}
         self.marks = 0
         endings: list[Ending | None] = []
         for send in self.asked:
-            mine = [ending_of(facts, copy) for copy in send.copies.values()]
+            mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in KINDS:
                 seen = (
@@ -105,6 +107,9 @@ class Told:
                 )
                 if seen and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
+                    if kind == KINDS[0]:
+                        told = [ending.reason for ending in mine if ending is not None and ending.told]
+                        self.reasons.setdefault(place, Counter()).update(told)
             if _wants(send, KINDS[0]):
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
@@ -131,7 +136,8 @@ def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
         return any("xpired" in cause for cause in letters_)
     if kind == KINDS[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        return bool(copies) and (now or any(ending is not None and ending.ends == PUT for ending in endings))
+        came = now or any(copy.deliveries for copy in copies)
+        return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
         isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in ended
@@ -156,11 +162,22 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             return
     mine = [one for one in told.reports if _kind(one) == KINDS[0]]
     for (kind, place), owed in told.owed.items():
-        several = len(owed) - sum(_kind(one) == kind and one.dest == place for one in told.reports)
+        there = [one for one in told.reports if _kind(one) == kind and one.dest == place]
+        several = len(owed) - len(there)
         if several > 0 and _looked(facts, place):
             yield broken(
                 "untold", *owed[:1], why=f"{several} of {len(owed)} messages have no report of {kind} at {place}"
             )
+            return
+        if kind == KINDS[0]:
+            untold = told.reasons[place] - Counter(_number((one.headers or {})[FEEDBACK]) for one in there)
+            if untold and _looked(facts, place):
+                yield broken("untold", *owed[:1], why=f"{NAMES[min(untold)]} is not told often enough at {place}")
+                return
+        more = Counter(shown for send in owed if (shown := _shown(send, kind)) is not None)
+        more.subtract(one.body for one in there if one.body is not None)
+        if any(count > 0 for count in more.values()) and not _unseen(there) and _looked(facts, place):
+            yield broken("otherwise", *owed[:1], *there[:1], why=f"a report of {kind} shows not what was asked for")
             return
     if told.endings is not None:
         more = Counter(_number((one.headers or {})[FEEDBACK]) for one in mine)
@@ -170,6 +187,10 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             return
     if told.reports:
         yield held("told", "a dead letter" if any(one.dest == DEAD_LETTERS for one in mine) else "a report")
+
+
+def _unseen(reports: list[Arrive]) -> bool:
+    return any(one.body is None for one in reports)
 
 
 def _looked(facts: Facts, name: str) -> bool:
@@ -216,14 +237,18 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
 
 
 def _shows(send: Send, report: Arrive, kind: str) -> bool:
-    """Whether a report has as much of the body as its message asked for: none, 100 bytes, all."""
+    """Whether a report has as much of the body as its message asked for."""
+    shown = _shown(send, kind)
+    return report.body is None or shown is None or report.body == shown
+
+
+def _shown(send: Send, kind: str) -> int | None:
+    """What a report has of the body, by what its message asked for: none, 100 bytes, all; None: nobody knows."""
     option, event = _number(send.event.headers[kind]) & 7 * PLAIN[kind], send.event
-    if report.body is None or event.body is None:
-        return True
-    if option == 7 * PLAIN[kind] or (option == 3 * PLAIN[kind] and event.size <= SOME_BYTES):
-        return report.body == event.body
-    if option != 3 * PLAIN[kind]:
-        return report.body == 0
+    if option not in {3 * PLAIN[kind], 7 * PLAIN[kind]}:
+        return 0
+    if option == 7 * PLAIN[kind] or event.size <= SOME_BYTES:
+        return event.body
     # A body of the suite's is its message's name, an end of line, and dots; one that is not is anybody's guess.
     whole = f"{send.message}\n".encode().ljust(event.size, b".")
-    return crc32(whole) != event.body or report.body == crc32(whole[:SOME_BYTES])
+    return crc32(whole[:SOME_BYTES]) if crc32(whole) == event.body else None

@@ -140,7 +140,6 @@ class AdvisoryPolicy:
     def content(self, message: Message, source: str) -> Message:
         """What an advisory shows of the message that it is about."""
         shown = message.copy_to(source)
-        shown.properties = dict(message.properties)
         if not self.options(source).include_body:
             shown.body = b""
         return shown

@@ -218,7 +218,7 @@ class Broker:
 
     def _connect(self, event: Connect) -> None:
         if event.connection in self._connections:
-            self._warn(f"connection {event.connection} is connected already; Connect ignored")
+            self._log(f"connection {event.connection} is connected already; Connect ignored")
             return
         code, text = self._region.connection_registry.objection(event)
         if code:
@@ -330,7 +330,7 @@ class Broker:
         repeated = event.number > 0 and taken.is_repeated(event.producer, event.number)
         if not repeated and not (event.network and taken.has_crossed(message.destination, message.message_id)):
             return False
-        self._warn(f"suppressing duplicate message send {message.message_id}: it was taken before")
+        self._log(f"suppressing duplicate message send {message.message_id}: it was taken before")
         self._take(event)
         return True
 
@@ -482,5 +482,5 @@ class Broker:
     def _refuse(self, connection: int, request: int, code: str, text: str, transaction: str = "") -> None:
         self._region.effects.append(Refused(connection, request, code, text, transaction))
 
-    def _warn(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         self._region.effects.append(Logged("WARN", __name__, text))

@@ -61,7 +61,6 @@ class BrowserView(Destination):
     def __init__(self, queue: Queue, subscription: Subscription) -> None:
         policy = queue.policy
         super().__init__(queue.region, queue.name, queue.number, policy)
-        self.expire_period_ms = 0
         self.queue = queue
         self.counters = queue.counters
         queue.region.policies.memory.look_ahead(queue.region.memory, queue, policy.max_browse_page_size)
@@ -84,17 +83,11 @@ class BrowserView(Destination):
     def detach(self, subscription: Subscription, last_delivered: int) -> None:  # noqa: ARG002 - nothing comes back
         del self.subscriptions[subscription.consumer.name]
         del self.queue.browsers[subscription.consumer.name]
-        deliveries = subscription.deliveries()
-        self.region.policies.in_flight.left(self.counters, len(deliveries))
-        for delivery in deliveries:
-            delivery.reference.move(GONE)
-        self.remaining.clear()
+        self.region.policies.in_flight.left(self.counters, len(subscription.deliveries()))
         self.ended = True
 
     def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:  # noqa: ARG002 - all outcomes are alike
-        reference = delivery.reference
-        reference.move(GONE)
-        self.region.policies.browsing.settled(self.queue, self.originals.pop(reference.order))
+        self.region.policies.browsing.settled(self.queue, self.originals.pop(delivery.reference.order))
 
     def redeem(self, delivery: Delivery) -> None:
         """Nothing is kept for a browser that has left."""
@@ -104,6 +97,8 @@ class BrowserView(Destination):
 
     def pump(self) -> None:
         region, subscription = self.region, self.subscription
+        if self.ended:
+            return
         while self.remaining and self.allowance and not self.held and region.policies.prefetch.is_open(subscription):
             original = self.remaining.popleft()
             message = original.message
@@ -114,7 +109,7 @@ class BrowserView(Destination):
             self.allowance -= 1
             self.originals[original.order] = original
             self.assign(subscription, Reference(message, original.order, original.size_bytes))
-        if not self.ended and not (self.remaining and self.allowance):
+        if not (self.remaining and self.allowance):
             self.ended = True
             end_browse(region, subscription.consumer)
 

@@ -34,7 +34,7 @@ class Store(Recovered):
 
     def __init__(self, limit_bytes: int, memory: Memory) -> None:
         super().__init__()
-        self.usage = Usage(limit_bytes, None)
+        self.usage = Usage(limit_bytes, None, "room in the store")
         self._memory = memory
         #: By place, what each message is counted as.
         self.sizes: dict[tuple[str, str], int] = {}

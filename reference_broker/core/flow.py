@@ -121,8 +121,9 @@ class FlowControl:
     def _fail(self, event: Send, full: Usage | None) -> None:
         name = event.message.destination
         figures = "" if full is None else f" ({full.used_bytes} of {full.limit_bytes} bytes are used)"
+        room = "room" if full is None else full.room
         text = (
-            f"javax.jms.ResourceAllocationException: no {self._names(full)[0]} for a message to {name}{figures}; "
+            f"javax.jms.ResourceAllocationException: no {room} for a message to {name}{figures}; "
             "consume or purge what is there, or raise the limit"
         )
         refuse(self._region, event, NO_SPACE, text)
@@ -138,8 +139,8 @@ class FlowControl:
         lines = self.waiting.get(name)
         if lines is None:
             lines = self.waiting[name] = {}
-            text = "full; producers of {} will be throttled until messages have been consumed"
-            region.effects.append(Logged("INFO", LOGGER, f"{self._names(full)[1]} {text.format(name)}"))
+            text = f"no {full.room}; producers of {name} will be throttled until messages have been consumed"
+            region.effects.append(Logged("INFO", LOGGER, text))
         line = lines.get(waiting.kind)
         if line is None:
             line = lines[waiting.kind] = deque()
@@ -285,14 +286,6 @@ class FlowControl:
     def _store_usage(self) -> Usage | None:
         store = self._region.store
         return None if store is None else store.usage
-
-    def _names(self, full: Usage | None) -> tuple[str, str]:
-        """What there is none of, and what is full."""
-        if full is not None and full is self._region.memory.temp:
-            return "room in temporary files", "temporary files are"
-        if full is not None and full is self._store_usage():
-            return "room in the store", "the store is"
-        return "memory", "memory is"
 
     def _policy(self, name: str) -> DestinationPolicy:
         known = self._region.destinations.get(name)

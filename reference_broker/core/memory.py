@@ -43,12 +43,13 @@ NUMBER_BYTES = 8
 
 
 class Usage:
-    """A node of the usage tree. ``limit_bytes`` 0: unlimited."""
+    """A node of the usage tree. ``limit_bytes`` 0: unlimited. ``room``: what there is none of when it is full."""
 
-    __slots__ = ("limit_bytes", "parent", "used_bytes")
+    __slots__ = ("limit_bytes", "parent", "room", "used_bytes")
 
-    def __init__(self, limit_bytes: int, parent: Usage | None) -> None:
+    def __init__(self, limit_bytes: int, parent: Usage | None, room: str = "memory") -> None:
         self.limit_bytes = limit_bytes
+        self.room = room
         self.parent = parent
         self.used_bytes = 0
 
@@ -79,7 +80,7 @@ class MemoryTree:
     def __init__(self, limit_bytes: int, *, concurrent_store: bool, temp_limit_bytes: int = 0) -> None:
         self.root = Usage(limit_bytes, None)
         #: Temporary files (``disk.py``); None: they have no limit and are not counted.
-        self.temp = Usage(temp_limit_bytes, None) if temp_limit_bytes > 0 else None
+        self.temp = Usage(temp_limit_bytes, None, "room in temporary files") if temp_limit_bytes > 0 else None
         #: G0 to G3: messages that are being written are charged more than once.
         self.concurrent_store = concurrent_store
         #: All queues, oldest first.

@@ -233,7 +233,7 @@ class Region:
                     topic = advisory.topic_about(advisory.DEAD_LETTERED, source)
                     self.advise(topic, advising.content(message, source))
             else:
-                self._log_duplicate(message, source)
+                self._log(message, source)
 
     def advise_expired(self, message: Message, source: str) -> None:
         """Those who want to know are told that a message expired on ``source``."""
@@ -290,12 +290,12 @@ class Region:
     def _publish_internal(self, message: Message) -> None:
         target = self.destination(message.destination)
         if target.holds(message.message_id):
-            self._log_duplicate(message, message.original_destination)
+            self._log(message, message.original_destination)
             return
         self.number(message)
         target.publish(message)
 
-    def _log_duplicate(self, message: Message, source: str) -> None:
+    def _log(self, message: Message, source: str) -> None:
         text = f"Not adding duplicate to DLQ: {message.message_id}, dest: {source}"
         self.effects.append(Logged("DEBUG", deadletter.LOGGER, text))
 

@@ -13,10 +13,12 @@ It is a client of both ends, without sockets, clock or storage of its own; whoev
 * It looks at no expiration, because it has no clock that counts.
 * What the far broker refuses becomes a dead letter of the near one; that it holds the message already is no refusal.
 * Any end of one session ends the bridge; another one with new sessions begins anew.
+* A topic among them has a proxy subscription, for whoever will be there on the far side: a delayed publication is
+  matched with it at the send, and fanned out there when it has crossed.
 
-Known exceptions: the queues are named (ActiveMQ's ``staticallyIncludedDestinations``), no demand is looked for, no
-topics; one message that has passed the far broker before becomes a dead letter, instead of never being given
-(NetworkBridgeFilter).
+Known exceptions: the queues and topics are named (ActiveMQ's ``staticallyIncludedDestinations``), no demand is looked
+for; a proxy subscription lasts as long as its bridge; one message that has passed the far broker before becomes a
+dead letter, instead of never being given (NetworkBridgeFilter).
 """
 
 from __future__ import annotations
@@ -139,8 +141,8 @@ class Bridge:
         far_id: str,
         prefetch: int = PREFETCH,
     ) -> None:
-        """``queues`` are written ``queue://NAME``. The sessions must be new, and look at no expiration; their client
-        ids must be unique at their brokers.
+        """``queues`` are written ``queue://NAME``, topics among them ``topic://NAME``. The sessions must be new, and
+        look at no expiration; their client ids must be unique at their brokers.
         """
         self.near = near
         self.far = far

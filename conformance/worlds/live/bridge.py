@@ -52,7 +52,7 @@ class LiveBridge:
         self._far = spec.to
         self._words = [mutant] if mutant else []
         self._log = Crossings(hosts.recorder, spec.name, state.name)
-        self._queues = [hosts.names.physical(queue) for queue in hosts.state.queues()]
+        self._queues = [hosts.names.physical(queue) for queue in hosts.state.carried(spec)]
         self._process: Process | None = None
         self._pause_ns = RETRY_NS
         #: When to look again whether it is open; 0: not yet.

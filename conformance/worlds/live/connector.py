@@ -39,7 +39,7 @@ class ConnectorBridge(LiveBridge):
     def connector(self) -> Connector:
         """What the near broker is told. Its process must have been started."""
         near_port, far_port = (int(word) for word in self._words)
-        queues = tuple(queue.removeprefix(QUEUE) for queue in self._queues)
+        queues = tuple(name.removeprefix(QUEUE) for name in self._queues if name.startswith(QUEUE))
         return Connector(name=self.name, near_port=near_port, far_port=far_port, queues=queues, prefetch=PREFETCH)
 
     def start(self) -> None:

@@ -104,7 +104,8 @@ class SimulatedPort:
         if self._parts is None:
             return
         near, far = self._brokers[self._program.at(spec)], self._brokers[spec.to]
-        more: dict[str, Any] = {"names": self._names, "queues": self._state.queues(), "number": self._next_connection}
+        carried = self._state.carried(spec)
+        more: dict[str, Any] = {"names": self._names, "queues": carried, "number": self._next_connection}
         bridge = BridgeHost(self.agenda, self._recorder, spec, state, near=near, far=far, parts=self._parts, **more)
         self._bridges[state.name] = bridge
         bridge.begin()
@@ -313,9 +314,7 @@ class SimulatedPort:
         try:
             if isinstance(operation, ops.Send) and operation.calls:
                 calls = Calls(host.broker, operation)
-                outcome = yield from self._ask(host, calls.said)
-                calls.tell(outcome)
-                return outcome
+                return calls.told((yield from self._ask(host, calls.said)))
             return (yield from self._ask(host, operation))
         except Exception as error:  # noqa: BLE001 - whatever the library does wrong
             fail(host, error)

@@ -22,7 +22,7 @@ SEND = "send"
 
 
 class Calls:
-    """Those of one send. ``said``: what it asks for; ``tell`` what became of it, when it is over."""
+    """Those of one send. ``said``: what it asks for; ``told``: what became of it, with the calls."""
 
     def __init__(self, broker: BrokerHost, asked: ops.Send) -> None:
         stage = broker.node.broker.region().stage
@@ -50,10 +50,11 @@ class Calls:
                 wrong = f"{type(error).__name__}: {error}"
             self._called.append((call, ms, wrong))
 
-    def tell(self, outcome: Outcome) -> None:
-        """The send is over; the other calls come now."""
+    def told(self, outcome: Outcome) -> Outcome:
+        """The same, with all calls: the send is over, the others come now."""
         thrown = f"{self._producer.failure.__name__}: {outcome.refusal}" if outcome.result == "fail" else ""
         self._called.append((SEND, 0, thrown))
         self._go_on()
         outcome.called = self._called
         outcome.stamps = {**outcome.stamps, "ttl_ms": self.said.ttl_ms, "delay_ms": self.said.delay_ms}
+        return outcome

@@ -67,7 +67,6 @@ class Work:
         fault = self._stage.fault(destination, len(message.body), more)
         if not fault:
             copy = message.copy_to(base)
-            copy.delay_ms = copy.deliver_at_ms = 0
             while self._is_taken(copy):
                 copy.message_id += "+"  # several copies of one publication die, and no queue holds an id twice
             self._planned.append(copy)

@@ -25,7 +25,6 @@ from brokerproof.reference_broker.core.mq.mqsc import Command, MqscError, parse
 from brokerproof.reference_broker.core.mq.processor import RUNNING
 from brokerproof.reference_broker.core.mq.reasons import refusal
 from brokerproof.reference_broker.core.mq.release import Releases
-from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.topic import Topic
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Staged:
     def __init__(self, item: Scheduled, place: int) -> None:
         self.item = item
         self.place = place
-        whose = item.audience[place].serial if item.audience and isinstance(item.destination, Topic) else 0
+        whose = item.audience[place].serial if item.audience else 0
         self.message_id = f"DDELAY.{item.message.sequence}.{whose}"
         self.correlation_id = item.message.message_id
 
@@ -142,7 +141,7 @@ class Stage:
     def _forget(self, staged: Staged) -> None:
         item = staged.item
         audience, topic = item.audience, item.destination
-        if not audience or len(audience) == 1 or not isinstance(topic, Topic):
+        if not audience or len(audience) == 1:
             topic.withdraw(item)
             return
         durable = audience.pop(staged.place).durable
@@ -209,8 +208,8 @@ class Stage:
             self.region.policies.mq_checks.complete(message, path[0][1])
         for _, attributes in path:
             cap_ms = self._sent_ms(message) + int(attributes["CAPEXPRY"]) * TENTH_MS
-            if attributes["CAPEXPRY"] and not 0 < message.expiration_ms <= cap_ms:
-                message.expiration_ms = cap_ms
+            if attributes["CAPEXPRY"]:
+                message.expiration_ms = min(message.expiration_ms, cap_ms) if message.expiration_ms > 0 else cap_ms
         base = self.definitions.base(message.destination)
         if base != message.destination:
             message.original_destination = message.destination
@@ -266,7 +265,10 @@ class Stage:
             return lines or ["STAGED is empty"]
         place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0
         if not 0 < place <= len(staged):
-            raise MqscError(f"STAGED({command.name}) is not there; name a place from 1 to {len(staged)}")
+            _, wrong = refusal(
+                "MQRC_NO_MSG_AVAILABLE", f"no STAGED({command.name}); name a place from 1 to {len(staged)}"
+            )
+            raise MqscError(wrong)
         _, wrong = self._remove(staged[place - 1])
         if wrong:
             raise MqscError(wrong)
@@ -297,7 +299,7 @@ class Stage:
 
 def copies(item: Scheduled) -> int:
     """How many messages one scheduled one is on the staging queue."""
-    return 1 if isinstance(item.destination, Queue) or item.audience is None else len(item.audience)
+    return 1 if item.audience is None else len(item.audience)
 
 
 def is_retry(item: Scheduled) -> bool:

@@ -61,6 +61,18 @@ def test_a_rejected_message_becomes_one_dead_letter() -> None:
     assert outcome(again, "RDL-004") == (FAILS, "redelivered")
 
 
+def test_a_durable_subscriber_s_rejection_leaves_a_letter_and_another_s_does_not() -> None:
+    def told(durable: str) -> Builder:
+        story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0", durable=durable)
+        story.send("p0/1", "t0").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").nack("c0/1", "p0/1")
+        return story.drain(DLQ)
+
+    letter = told("d").arrive("drain/1", "p0/1", dest=DLQ, original_dest="t0").end()
+    assert outcome(letter, "RDL-004") == (HOLDS, "dead-lettered")
+    assert outcome(told("d").end(), "RDL-004") == (FAILS, "no-dead-letter")
+    assert kind(told("").end(), "RDL-004") is SILENT
+
+
 def test_only_what_is_kept_for_dead_letters_is_expected_there() -> None:
     assert kind(rejected(persistent=False).drain("q0", DLQ).end(), "RDL-004") is SILENT
     assert kind(rejected(persistent=False, dead_letter_non_persistent=True).drain("q0", DLQ).end(), "RDL-004") is FAILS

@@ -115,7 +115,7 @@ def test_an_entry_says_whether_sends_fail_or_the_broker_does(entry: bool | None,
 def test_a_refusal_says_what_is_full_and_a_wait_ends_in_one() -> None:
     d = make_driver(store=1, send_fail_if_no_space_after_ms=500)
     assert [attempt(d, f"m{n}") for n in range(2)] == ["", "waits"]
-    assert d.logged("the store is full; producers of queue://q will be throttled") == 1
+    assert d.logged("no room in the store; producers of queue://q will be throttled") == 1
     d.effects.clear()
     d.advance(500)
     (refused,) = [effect for effect in d.effects if isinstance(effect, Refused)]
@@ -223,7 +223,7 @@ def test_full_temporary_files_hold_other_sends_until_there_is_room(generation: s
     assert sent == (16 if generation == "fair" else 9)
     assert (figure(d, "temp_percent"), d.counter("memory_bytes")) == (100, 7 * EMPTY if generation == "fair" else 0)
     assert attempt(d, "stays", persistent=True) == ""
-    assert d.logged("temporary files are full; producers of queue://q") == 1
+    assert d.logged("no room in temporary files; producers of queue://q") == 1
     d.subscribe("c", Q, 1)
     drain(d)
     assert len(d.got()) == sent + 2
