@@ -38,6 +38,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 
@@ -132,6 +134,7 @@ def stomp_periods(generation: str, incoming_ms: int, outgoing_ms: int, grace: fl
     return Periods(read, (outgoing_ms + factor - 1) // factor, delay)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Monitor:
     """What both generations share: the connect check, the bookkeeping and the words.
 
@@ -298,6 +301,7 @@ class Monitor:
         return "DEBUG", f"{EXCEPTION}: {reason}"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DocumentedMonitor(Monitor):
     """Closes R after the last byte, but not before D + R after the handshake; beats W after the last frame written."""
 
@@ -331,6 +335,7 @@ class DocumentedMonitor(Monitor):
         return _BEAT
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicMonitor(Monitor):
     """ActiveMQ's algorithm: checks at D, D + R, D + 2R …; two quiet intervals with no complete frame between close."""
 
@@ -387,6 +392,7 @@ class ClassicMonitor(Monitor):
         return _BEAT if idle else _QUIET
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NoMonitor(Monitor):
     """This side has none (useInactivityMonitor=false): nothing is ever due."""
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.core.effects import (
@@ -53,6 +55,7 @@ TRANSPORT_LOGGER: Final = "org.apache.activemq.broker.TransportConnection.Transp
 BrokerFactory = Callable[[BrokerConfig, Policies | None], Broker]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
     """A broker with its connections. See the module's header for the rules that an edge follows."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.conformance.experiment import operations as ops
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class RefusedError(Exception):
         self.code = code
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Library(ABC):
     """One connection's. Operations name destinations as the broker knows them."""
 
@@ -100,6 +103,10 @@ class Library(ABC):
     @abstractmethod
     def take(self, consumer: str, now: Now) -> tuple[str | None, list[Notice]]:
         """The next message for the application, and what the library threw away on the way to it."""
+
+    @abstractmethod
+    def is_empty(self, consumer: str) -> bool:
+        """Whether the next ``take`` is sure to find nothing, and to throw nothing away."""
 
     # -- consumers that ask for each message; only some libraries know the like
 

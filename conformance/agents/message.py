@@ -106,8 +106,8 @@ def read_by_applications(
 
 
 def _plain(value: str | bool | int | float) -> str | bool | int | float:
-    """Without the width that the wire gave a number."""
-    return value if isinstance(value, str | bool) else int(value) if isinstance(value, int) else float(value)
+    """Without the width that the wire gave a number: a sum has none, where a compiled ``int`` may leave it."""
+    return value if isinstance(value, str | bool) else value + 0 if isinstance(value, int) else float(value)
 
 
 def number_in(properties: Mapping[str, object], name: str) -> int | None:
@@ -115,4 +115,4 @@ def number_in(properties: Mapping[str, object], name: str) -> int | None:
     value = properties.get(name)
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         return int(value)
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return value + 0 if isinstance(value, int) and not isinstance(value, bool) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
 from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, number_in, properties_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.session.notice import Delivered, Discarded, Notice
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OpenWireLibrary(Library):
     """See the module's header. It has said hello."""
 
@@ -159,6 +161,9 @@ class OpenWireLibrary(Library):
         message = self._names[item.message_id]
         self._taken[consumer][message] = item.ack_id
         return message, notices
+
+    def is_empty(self, consumer: str) -> bool:
+        return consumer in self._taken and not self._jms.waiting(consumer)
 
     def pull(self, consumer: str, deadline_ms: int, now: Now) -> None:
         if self._pulling.get(consumer) is False and not self._jms.waiting(consumer):

@@ -6,6 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
 from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_body, properties_of
 from brokerproof.conformance.experiment import operations as ops
@@ -26,6 +28,7 @@ def said(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StompLibrary(Library):
     """See the module's header."""
 
@@ -126,3 +129,6 @@ class StompLibrary(Library):
         item, message = inbox.popleft()
         self._taken[consumer, message] = item
         return message, []
+
+    def is_empty(self, consumer: str) -> bool:
+        return not self._inboxes.get(consumer)

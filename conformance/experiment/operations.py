@@ -8,11 +8,15 @@ A step of a program resolves its ordinals to one of them (``experiment/steps``),
 from __future__ import annotations
 
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
 from brokerproof.conformance.experiment.wire_names import WireNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
@@ -410,9 +414,15 @@ class Settle(Operation, frozen=True, kw_only=True):
 
 def shared(source: msgspec.Struct, target: type[msgspec.Struct], *but: str) -> dict[str, Any]:
     """The values of all fields that two kinds of data have in common, except ``but``."""
-    return {name: getattr(source, name) for name in _common(type(source), target, but)}
+    names, values = _common(type(source), target, but)
+    return dict(zip(names, values(source), strict=True))
 
 
 @cache
-def _common(source: type[msgspec.Struct], target: type[msgspec.Struct], but: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in source.__struct_fields__ if name in target.__struct_fields__ and name not in but)
+def _common(
+    source: type[msgspec.Struct], target: type[msgspec.Struct], but: tuple[str, ...]
+) -> tuple[list[str], Callable[[msgspec.Struct], tuple[Any, ...]]]:
+    names = [name for name in source.__struct_fields__ if name in target.__struct_fields__ and name not in but]
+    if len(names) > 1:
+        return names, attrgetter(*names)
+    return names, lambda one: tuple(getattr(one, name) for name in names)

@@ -225,7 +225,7 @@ def _calculation(operator: str, parts: list[Node]) -> Operand:
     operands = [_operand(part) for part in parts]
 
     def value(event: SendEvent) -> Value:
-        numbers: list[float] = []
+        numbers: list[int | float] = []
         null = False
         for operand in operands:
             number = operand(event)
@@ -242,10 +242,11 @@ def _calculation(operator: str, parts: list[Node]) -> Operand:
     return value
 
 
-def _calculate(operator: str, left: float, right: float) -> float:
+def _calculate(operator: str, left: int | float, right: int | float) -> int | float:
     exact = type(left) is int and type(right) is int
     if exact and max(abs(left), abs(right)) > _EXACT:
         raise Unreadable
+    result: int | float
     if operator != "/":
         result = _ARITHMETIC[operator](left, right)
     elif right == 0:
@@ -258,7 +259,7 @@ def _calculate(operator: str, left: float, right: float) -> float:
     return result
 
 
-_ARITHMETIC: Final[dict[str, Callable[[float, float], float]]] = {"+": add, "-": sub, "*": mul}
+_ARITHMETIC: Final[dict[str, Callable[[int | float, int | float], int | float]]] = {"+": add, "-": sub, "*": mul}
 
 
 def _is_number(value: Value) -> bool:

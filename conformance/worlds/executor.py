@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
@@ -55,6 +56,7 @@ def _drain_host(broker: str) -> str:
     return f"{DRAIN_HOST}-{broker}" if broker else DRAIN_HOST
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class World:
     """One execution of one program. Create, ``open``, ``apply`` steps, ``close``."""
 
@@ -365,8 +367,9 @@ class World:
             self.port.rest(HEAL_MS)
             progress = False
             for consumer in [consumer for client in drainers for consumer in client.consumers]:
-                take = ops.Take(host=consumer.client.name, consumer=consumer.name)
-                while self.execute(take).message is not None:
+                client, name = consumer.client, consumer.name
+                take = ops.Take(host=client.name, consumer=name)
+                while not self.port.has_nothing(client, name) and self.execute(take).message is not None:
                     progress = True
                     self.execute(acknowledged(consumer, 0))
 

@@ -126,6 +126,9 @@ class Port(Protocol):
     def heal(self) -> None:
         """Lift the faults that no operation lifts."""
 
+    def has_nothing(self, client: ClientState, consumer: str) -> bool:
+        """Whether it is known that a consumer would be given nothing now, and that asking would change nothing."""
+
     def rest(self, deadline_ms: int) -> bool:
         """Wait until nothing moves; False: something still did at the deadline."""
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.delay import MAX_DELAY_MS
 from brokerproof.reference_broker.core.matching import policy_for
 
@@ -35,6 +37,7 @@ VANISHES: Final = -2
 PROPERTY: Final = "redeliveryDelay"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RedeliveryPlugin:
     """Policy ``redelivery_plugin``."""
 

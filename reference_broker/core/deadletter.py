@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.config import DISCARDING, INDIVIDUAL_STRATEGY, DeadLetterStrategy
 from brokerproof.reference_broker.core.matching import fault, is_queue, policy_for, split
 from brokerproof.reference_broker.core.message import QUEUE, TOPIC, Message
@@ -50,6 +52,7 @@ def poison_cause(text: str) -> str:
     return f"java.lang.Throwable: {text}" if text else ""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DeadLetter:
     """Policy ``dead_letter``."""
 

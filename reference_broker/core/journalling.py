@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.effects import Journalled
 from brokerproof.reference_broker.core.instant import NS_PER_MS
 from brokerproof.reference_broker.core.message import TEMP_QUEUE, TEMP_TOPIC
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.region import Region
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Journalling:
     """Policy ``journal``. Callers ask only for persistent messages."""
 

@@ -32,6 +32,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.acknowledgement import REFUSED, WAITS
 from brokerproof.reference_broker.core.flow import NO_SPACE
 from brokerproof.reference_broker.core.matching import is_queue
@@ -93,6 +95,7 @@ def key_of(message: Message) -> str:
     return f"{message.destination} {message.message_id}"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Resolution:
     """Policy ``transaction``: what waits for the end, and what each end carries out: (acknowledgements, sends)."""
 

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.openwire.commands import MessageDispatch
 from brokerproof.reference_broker.openwire.consumer import INDIVIDUAL_MODE
@@ -110,6 +112,7 @@ def passed_on(dispatch: MessageDispatch, path: tuple[str, ...]) -> Message:
     )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Bridge:
     """One life of a bridge. ``near_id`` and ``far_id`` are how the brokers are called in paths (``ID:name``)."""
 

@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.advisory import Advisory
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.connection_registry import IN_USE as CLIENT_ID_IN_USE
@@ -85,6 +87,7 @@ class OpenWireProtocolError(Exception):
     """The *peer* broke the protocol. The text shows the value and the remedy."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BrokerSession(Session):
     """See the module's header."""
 

@@ -24,6 +24,8 @@ Known exceptions
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.events import DELIVERED, EXPIRED, INDIVIDUAL, POISON, REDELIVERED, STANDARD
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
 from brokerproof.reference_broker.inactivity import Monitor, negotiate
@@ -50,6 +52,7 @@ from brokerproof.reference_broker.openwire.consumer import (
     ACK_MODES,
     AUTO,
     CLIENT,
+    CONSUMER_LOGGER,
     TRANSACTED,
     JmsConsumer,
     PrefetchPolicy,
@@ -70,9 +73,8 @@ from brokerproof.reference_broker.session.notice import (
     Receipt,
 )
 
-CONSUMER_LOGGER = "org.apache.activemq.ActiveMQMessageConsumer"
 
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
@@ -112,8 +114,7 @@ class ClientSession(Requests):
         it offers. The rest are the defaults of what is asked for later.
         """
         super().__init__(client_id, monitor, max_inactivity_ms, initial_delay_ms, connection_id)
-        self.user_name = user_name
-        self.password = password
+        self.user_name, self.password = user_name, password
         self.disable_timestamps = disable_timestamps
         self._dispatch_async = dispatch_async
         self._use_monitor = use_monitor

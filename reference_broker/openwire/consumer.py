@@ -25,6 +25,7 @@ from brokerproof.reference_broker.session.notice import Delivered
 if TYPE_CHECKING:
     from brokerproof.reference_broker.openwire.commands import MessageDispatch
 
+CONSUMER_LOGGER: Final = "org.apache.activemq.ActiveMQMessageConsumer"
 AUTO: Final = "auto"
 CLIENT: Final = "client"
 INDIVIDUAL_MODE: Final = "individual"

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class JMSError(Exception):
         self.kind = kind
 
 
+@mypyc_attr(native_class=False)
 class JMSRuntimeError(RuntimeError):
     """What a JMS 2.0 producer raises; ``kind`` is Java's class."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, TEMP_QUEUE, TEMP_TOPIC, Message, Property
 from brokerproof.reference_broker.inactivity import Monitor
@@ -31,6 +33,7 @@ DELIVERY_TIME: Final = "JMSDeliveryTime"
 LAST_MS: Final = 2**63 - 1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Requests(Client):
     """The half of a client's session that needs no memory of messages."""
 

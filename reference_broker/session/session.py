@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.effects import Credited, Displaced, NoMessage
 from brokerproof.reference_broker.inactivity import FAIL, KEEP_ALIVE
 from brokerproof.reference_broker.session.notice import Closed, LogLine, Notice
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 MONITOR_LOGGER = "org.apache.activemq.transport.AbstractInactivityMonitor"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
     """The broker's end of one connection, whatever it speaks."""
 
@@ -110,6 +113,7 @@ class Session:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Client(ABC):
     """What a client's end of a connection is in every protocol: an outbox and a monitor.
 

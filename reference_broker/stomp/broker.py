@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.effects import Dispatch, Refused
 from brokerproof.reference_broker.core.events import Connect, Event
@@ -37,6 +39,7 @@ from brokerproof.reference_broker.stomp.frames import (
 from brokerproof.reference_broker.stomp.session_state import SessionState
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BrokerSession(Session):
     """See the module's header."""
 

@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.core.effects import Accepted, Journalled, Refused
 from brokerproof.reference_broker.core.events import Send, StorageChanged, Transmitted
 from brokerproof.reference_broker.session.connection_state import CommitWaiter
@@ -39,6 +41,7 @@ OPERATOR: Final = 0
 STORAGE_LOGGER: Final = "brokerproof.reference_broker.storage"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GroupCommitGate:
     """The journal of one broker, and the answers that wait for it."""
 

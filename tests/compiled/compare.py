@@ -1,8 +1,9 @@
 """Compiled rooms and interpreted ones give the same histories and verdicts, byte for byte: ``tox -e compiled``.
 
 Two processes play the corpus and the same seeded programs in the simulated world and judge them, one with the installed
-(compiled) package, one with the checkout, and print a digest over all bytes of all histories and verdicts. Exit code 1
-if they differ, or if any room of the first is not compiled or one of the second is: then nothing was compared.
+(compiled) package, one with the checkout, and print a digest over all bytes of all histories and verdicts; planted
+defects, which derive from what is compiled, are played, too. Exit code 1 if the digests differ, or if any room of the
+first is not compiled or one of the second is: then nothing was compared.
 """
 
 from __future__ import annotations
@@ -17,14 +18,31 @@ from pathlib import Path
 import msgspec
 
 PROGRAMS = 300
+#: What the mutants play.
+MUTANT_SEED = 12
+#: Its counts are numbers of a class of their own, which become plain ones in a compiled field.
+UNLIKE = {"count-without-mark"}
 #: A module of each compiled room.
-ROOMS = ("brokerproof.reference_broker.core.broker",)
+ROOMS = (
+    "brokerproof.reference_broker.core.broker",
+    "brokerproof.reference_broker.openwire.wire.tight",
+    "brokerproof.reference_broker.stomp.codec",
+    "brokerproof.reference_broker.node",
+    "brokerproof.conformance.agents.openwire_library",
+    "brokerproof.conformance.facts.recording",
+    "brokerproof.conformance.rules.judge",
+    "brokerproof.conformance.worlds.executor",
+    "brokerproof.conformance.worlds.simulated.port",
+)
 
 
 def digest() -> str:
-    """Over the histories of the corpus and ``PROGRAMS`` seeded programs, and the verdicts about them."""
+    """Over the histories of the corpus and ``PROGRAMS`` seeded programs, and the verdicts about them; and over one
+    history of each mutant.
+    """
     from brokerproof.conformance.corpus import programs
     from brokerproof.conformance.generate.programs import program_for_seed
+    from brokerproof.conformance.mutants import MUTANTS
     from brokerproof.conformance.rules.judge import judge_history
     from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -34,6 +52,9 @@ def digest() -> str:
         history = SimulatedWorld().run(program)
         total.update(history.encode())
         total.update(msgspec.json.encode(judge_history(history)))
+    for name in MUTANTS:
+        if name not in UNLIKE:
+            total.update(SimulatedWorld(mutant=name).run(program_for_seed(MUTANT_SEED)).encode())
     return total.hexdigest()
 
 

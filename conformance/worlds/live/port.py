@@ -456,6 +456,9 @@ class LivePort:
     def pump(self) -> None:
         self.hosts.pump(0)
 
+    def has_nothing(self, client: ClientState, consumer: str) -> bool:  # noqa: ARG002 - what is on its way, nobody knows
+        return False
+
     def rest(self, deadline_ms: int) -> bool:
         return self._quiet.rest(deadline_ms)
 

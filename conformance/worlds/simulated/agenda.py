@@ -61,7 +61,7 @@ def fail(party: Party, error: Exception) -> None:
 
 def _place(path: str) -> str:
     """A file's name, the same wherever brokerproof is installed."""
-    return path.replace("\\", "/").rpartition("/brokerproof/")[2].rpartition("site-packages/")[2]
+    return f"/{path}".replace("\\", "/").rpartition("/brokerproof/")[2].rpartition("site-packages/")[2]
 
 
 class Agenda:

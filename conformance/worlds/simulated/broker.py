@@ -211,6 +211,13 @@ class BrokerHost:
             self.node.protocol_error(connection, text, now, receipt)
             self.after()
 
+    def counters(self, dest: str | None) -> dict[str, int] | None:
+        """What it tells of a destination, or (None) of itself; None: nobody answers."""
+        if self.down:
+            return None
+        broker = self.node.broker
+        return (broker.broker_counters() if dest is None else broker.counters(dest, self.now())) or {}
+
     def operate(self, event: Operation, patience_ns: int) -> Answered | None:
         """An operator asks for something; the broker's answer, None: none came within ``patience_ns``."""
         agenda = self._agenda

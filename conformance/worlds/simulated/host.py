@@ -157,6 +157,13 @@ class ClientHost:
             self._planned_ns = due_ns
             self.agenda.plan(due_ns, HostTick(self, self.connection))
 
+    def has_nothing(self, consumer: str) -> bool:
+        """Whether a consumer has nothing to take, and nothing can come at this instant."""
+        library, next_ns = self.library, self.agenda.next_ns()
+        if library is None or (next_ns is not None and next_ns <= self.agenda.now_ns):
+            return False
+        return library.is_empty(consumer) and not library.pulls(consumer)
+
     # -- what the link brings
 
     def receive(self, connection: int, item: object) -> None:

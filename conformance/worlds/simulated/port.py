@@ -193,6 +193,9 @@ class SimulatedPort:
         agenda.run_until(agenda.now_ns + self._program.declared().lateness_ms * NS_PER_MS)
         return True
 
+    def has_nothing(self, client: ClientState, consumer: str) -> bool:
+        return self._hosts[client.name].has_nothing(consumer)
+
     def turn(self, until_ns: int) -> bool:
         return self.agenda.step_by(until_ns)
 
@@ -371,8 +374,9 @@ class SimulatedPort:
         assert library is not None
         consumer, t0 = operation.consumer, agenda.now_ns
         deadline_ns = t0 + operation.deadline_ms * NS_PER_MS
-        library.pull(consumer, operation.deadline_ms, host.now())
-        host.flush()
+        if library.pulls(consumer):
+            library.pull(consumer, operation.deadline_ms, host.now())
+            host.flush()
         message = None
         while host.state.consumer(consumer) is not None:
             message, notices = library.take(consumer, host.now())
@@ -417,7 +421,9 @@ class SimulatedPort:
     def _enact(self, operation: ops.Operation, outcome: Outcome) -> None:
         match operation:
             case ops.ReadCounters():
-                outcome.counters = self._counters(operation.dest, self._broker(operation.broker))
+                outcome.counters = self._broker(operation.broker).counters(
+                    operation.dest and self._names.physical(operation.dest)
+                )
             case ops.ClockJump() | ops.Freeze() | ops.Thaw():
                 outcome.evidence = change_clock(self._clock_of(operation.host), operation, outcome.t0)
             case ops.Stall():
@@ -456,13 +462,6 @@ class SimulatedPort:
 
     def _broker(self, name: str) -> BrokerHost:
         return self._brokers[name] if name else self.broker
-
-    def _counters(self, dest: str | None, host: BrokerHost) -> dict[str, int] | None:
-        if host.down:
-            return None
-        broker = host.node.broker
-        found = broker.broker_counters() if dest is None else broker.counters(self._names.physical(dest), host.now())
-        return found or {}
 
     def _operate(self, asked: ops.Operate, outcome: Outcome) -> None:
         name = self._names.physical

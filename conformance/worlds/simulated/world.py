@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.conformance.worlds.executor import World
 from brokerproof.conformance.worlds.simulated.port import KIND, SimulatedPort
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SimulatedWorld(World):
     """The executor over a ``SimulatedPort``; ``mutant`` plants a defect in the broker."""
 

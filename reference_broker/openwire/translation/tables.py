@@ -41,7 +41,7 @@ def read(context: Context, data: Data) -> Command:
         raise WireError(f"{data.kind.name} has no meaning between a client and a broker")
     command = reader(context, data)
     # Of the types that the table of the kind says.
-    command.command_id, command.response_required = cast("tuple[int, bool]", data.values[:2])
+    command.command_id, command.response_required = cast("list[Any]", data.values[:2])
     return command
 
 

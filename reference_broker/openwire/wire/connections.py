@@ -22,7 +22,7 @@ from brokerproof.reference_broker.openwire.wire.kinds import (
 )
 
 #: The first frame in each direction; the same in all versions, always loose.
-WIRE_FORMAT_INFO: Final = Kind(
+WIRE_FORMAT_INFO: Final[Kind] = Kind(
     1,
     "WireFormatInfo",
     Field("magic", MAGIC),
@@ -124,7 +124,7 @@ CONNECTION_CONTROL: Final = Kind(
 )
 PRODUCER_ACK: Final = Kind(19, "ProducerAck", *COMMAND, Field("producerId", OBJECT), Field("size", I32), since=3)
 
-KINDS: Final = (
+KINDS: Final[tuple[Kind, ...]] = (
     WIRE_FORMAT_INFO,
     BROKER_INFO,
     CONNECTION_INFO,

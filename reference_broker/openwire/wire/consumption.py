@@ -118,7 +118,7 @@ SUBSCRIPTION_INFO: Final = Kind(
     Field("noLocal", BOOL, 11),
 )
 
-KINDS: Final = (
+KINDS: Final[tuple[Kind, ...]] = (
     CONSUMER_INFO,
     CONSUMER_CONTROL,
     MESSAGE_PULL,

@@ -33,7 +33,7 @@ TOPIC: Final = Kind(101, "ActiveMQTopic", Field("physicalName", STR))
 TEMP_QUEUE: Final = Kind(102, "ActiveMQTempQueue", Field("physicalName", STR))
 TEMP_TOPIC: Final = Kind(103, "ActiveMQTempTopic", Field("physicalName", STR))
 
-KINDS: Final = (
+KINDS: Final[tuple[Kind, ...]] = (
     CONNECTION_ID,
     SESSION_ID,
     CONSUMER_ID,

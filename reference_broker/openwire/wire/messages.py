@@ -69,7 +69,7 @@ BLOB_MESSAGE: Final = Kind(
     since=3,
 )
 
-KINDS: Final = (
+KINDS: Final[tuple[Kind, ...]] = (
     MESSAGE,
     BYTES_MESSAGE,
     MAP_MESSAGE,

@@ -138,7 +138,9 @@ def _flag(options: dict[str, Value], name: str) -> bool:
 
 
 def _number(options: dict[str, Value], name: str, kind: type[int]) -> int:
-    value = options.get(name, kind(0))
+    if name not in options:
+        return 0
+    value = options[name]
     if type(value) is not kind:
         raise WireError(f"{name} is {value!r} ({type(value).__name__}); it must be {kind.__name__.lower()}")
     return int(value)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from brokerproof.reference_broker.openwire.wire.buffers import Reader, Writer
 from brokerproof.reference_broker.openwire.wire.errors import WireError
 from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
@@ -21,30 +23,35 @@ _FLOAT: Final = struct.Struct(">f")
 LONG_TEXT: Final = 8191
 
 
+@mypyc_attr(native_class=False)
 class Byte(int):
     """Tag 2: 8 bits."""
 
     __slots__ = ()
 
 
+@mypyc_attr(native_class=False)
 class Char(int):
     """Tag 3: a UTF-16 unit, as its number."""
 
     __slots__ = ()
 
 
+@mypyc_attr(native_class=False)
 class Short(int):
     """Tag 4: 16 bits."""
 
     __slots__ = ()
 
 
+@mypyc_attr(native_class=False)
 class Long(int):
     """Tag 6: 64 bits, also where fewer would do."""
 
     __slots__ = ()
 
 
+@mypyc_attr(native_class=False)
 class Float(float):
     """Tag 8: single precision."""
 

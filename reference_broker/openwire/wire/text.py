@@ -8,7 +8,12 @@ Rules (openwire.md 5.2)
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.reference_broker.openwire.wire.errors import WireError
+
+#: The first and the last one: a compiler of modules refuses them between quotation marks.
+_SURROGATES: Final = (chr(0xD800), chr(0xDFFF))
 
 
 def encode_text(text: str) -> bytes:
@@ -30,6 +35,6 @@ def decode_text(data: bytes) -> str:
         text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise WireError(f"text of {len(data)} bytes is not modified UTF-8 at byte {error.start}") from None
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if any(_SURROGATES[0] <= character <= _SURROGATES[1] for character in text):
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     return text

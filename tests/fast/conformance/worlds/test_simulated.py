@@ -14,12 +14,14 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.history import (
     Arrive,
     Closed,
     Connect,
+    Consume,
     Counters,
     Event,
     Fault,
@@ -43,6 +45,7 @@ from brokerproof.conformance.experiment.steps import Counters as ReadCounters
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.running.automatic.comparing import violated_in
 from brokerproof.conformance.running.engine import run_seed
+from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.simulated.framings import Framings
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from brokerproof.reference_broker.session.framing import FramingError
@@ -60,7 +63,7 @@ DIGEST = (
 )
 
 
-def run(steps: list[AnyStep], **changes: object) -> History:
+def run(steps: list[AnyStep], world: SimulatedWorld | None = None, **changes: object) -> History:
     fields: dict[str, object] = {
         "format": FORMAT,
         "broker": BrokerSpec(),
@@ -69,7 +72,7 @@ def run(steps: list[AnyStep], **changes: object) -> History:
         "destinations": queues("q0"),
         "steps": steps,
     }
-    return SimulatedWorld().run(Program(**(fields | changes)))  # type: ignore[arg-type]  # fields of Program
+    return (world or SimulatedWorld()).run(Program(**(fields | changes)))  # type: ignore[arg-type]  # fields of Program
 
 
 def of(history: History, kind: type[E]) -> list[E]:
@@ -114,6 +117,26 @@ def test_a_message_is_delivered_and_drained() -> None:
         ("drain/1", "p/1", True),
         ("drain/1", "p/2", False),
     ]
+
+
+class Noting(SimulatedWorld):
+    """Counts how often an application is asked to take something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes = 0
+
+    def execute(self, operation: ops.Operation) -> Outcome:
+        self.takes += isinstance(operation, ops.Take)
+        return super().execute(operation)
+
+
+def test_the_drain_asks_nobody_who_is_known_to_have_nothing() -> None:
+    world = Noting()
+    history = run(
+        [SendStep(host=0, dest=dest % 2, delay_ms=dest) for dest in range(6)], world, destinations=queues("q", "r")
+    )
+    assert world.takes == len(of(history, Consume)) == 6
 
 
 def test_a_stalled_link_holds_frames_and_lets_them_go_in_order() -> None:
