@@ -112,7 +112,7 @@ class Processor:
         #: Runs of different processes are spread over the processors.
         own = {sorted(self._before)[self._pid % len(self._before)]}
         self._t0_ns = time.monotonic_ns()
-        self._waited_us = waited_us(self._pid)
+        self._waited_us = waited_us(self._pid) or 0  # one that has just begun may not have waited yet
         self._busy = [
             supervisor.spawn(f"{process.name}-neighbour", [sys.executable, "-I", "-S", "-c", _BUSY])
             for _ in range(neighbours(left))
@@ -129,7 +129,7 @@ class Processor:
         """How many neighbours there are, and for how long the process has waited for them, in so much time."""
         waited = waited_us(self._pid)
         running = sum(one.poll() is None for one in self._busy)
-        if waited is None or self._waited_us is None or running < len(self._busy):
+        if waited is None or running < len(self._busy):
             return None
         passed_us = (time.monotonic_ns() - self._t0_ns) // _NS_PER_US
         return {"neighbours": running, "waited_us": max(0, waited - self._waited_us), "passed_us": passed_us}

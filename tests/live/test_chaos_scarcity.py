@@ -8,8 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from brokerproof.chaos import scarcity
 from brokerproof.chaos.processes import Supervisor, pid_alive
-from brokerproof.chaos.scarcity import Descriptors, Disk, Memory, Processor, largest_file, open_descriptors
+from brokerproof.chaos.scarcity import Descriptors, Disk, Memory, Processor, largest_file, open_descriptors, waited_us
 
 #: Opens files as often as it is told to, and says how many it could.
 OPENER = """
@@ -111,7 +114,9 @@ def test_a_process_with_little_memory(tmp_path: Path) -> None:
         assert little.end() is None
 
 
-def test_a_process_with_busy_neighbours(tmp_path: Path) -> None:
+def test_a_process_with_busy_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [None]  # one that has just begun has not waited yet
+    monkeypatch.setattr(scarcity, "waited_us", lambda pid: first.pop() if first else waited_us(pid))
     with Supervisor(tmp_path) as supervisor:
         child = supervisor.spawn("busy", [sys.executable, "-c", BUSY])
         before = os.sched_getaffinity(child.pid)
