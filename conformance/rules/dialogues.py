@@ -63,7 +63,9 @@ class Utterance:
 
 
 def _utterances(facts: Facts) -> list[Utterance]:
-    if any(command.kind in {"AUTHREC", "TOPIC"} and command.verb != "DISPLAY" for command in all_commands(facts)):
+    if not facts.probes or any(
+        command.kind in {"AUTHREC", "TOPIC"} and command.verb != "DISPLAY" for command in all_commands(facts)
+    ):
         return []
     return [one for event in facts.probes for one in _of_probe(facts, event)]
 
@@ -127,36 +129,49 @@ def _fits(wanted: Wanted, reply: Reply) -> bool:
     )
 
 
-def _shown(replies: list[Reply]) -> list[str]:
-    return [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in replies]
-
-
 def _said(one: Utterance) -> str:
     return f"in {one.dialogue.name!r} a peer said {filled(one.turn.says, one.spoken.words)[:SHOWN]!r}"
 
 
-def _answered(one: Utterance, good: str, bad: str) -> Findings:
-    """What was heard is what had to be heard."""
-    event, spoken, turn = one.event, one.spoken, one.turn
-    said = _said(one)
-    left = list(spoken.replies)
-    for text in turn.hears:
-        wanted = Wanted(text, spoken.words)
+def _compared(one: Utterance, *, strict: bool) -> tuple[list[str], list[Reply]]:
+    """What should have come and did not, and what came beside it. Not ``strict``: a broker may have headers of its own,
+    and call a destination as it likes.
+    """
+    left, lacking = list(one.spoken.replies), []
+    for text in one.turn.hears:
+        wanted = Wanted(text, one.spoken.words)
+        if not strict:
+            wanted.without = ()
+            wanted.lines = [f"{line[:12]}*" if line.startswith("destination:") else line for line in wanted.lines]
         found = next((reply for reply in left if _fits(wanted, reply)), None)
         if found is None:
-            late_ns = -PATIENCE_NS if len(spoken.replies) < len(turn.hears) else None
-            why = f"{said}; {filled(text, spoken.words)!r} should have come; it heard {_shown(spoken.replies)}"
-            yield broken(bad, event, why=why, slack_ns=late_ns)
-            return
-        left.remove(found)
+            lacking.append(filled(text, one.spoken.words))
+        else:
+            left.remove(found)
+    return lacking, left
+
+
+def _otherwise(one: Utterance, lacking: list[str]) -> str:
+    heard = [f"{reply.what} {reply.lines} {reply.body!r}"[:SHOWN] for reply in one.spoken.replies]
+    return f"{_said(one)}; {lacking[0]!r} should have come; it heard {heard}"
+
+
+def _answered(one: Utterance, good: str, bad: str) -> Findings:
+    """What was heard is what had to be heard."""
+    event, turn = one.event, one.turn
+    lacking, left = _compared(one, strict=True)
+    if lacking:
+        late_ns = -PATIENCE_NS if len(one.spoken.replies) < len(turn.hears) else None
+        yield broken(bad, event, why=_otherwise(one, lacking), slack_ns=late_ns)
+        return
     if left:
-        yield broken(bad, event, why=f"{said}; nobody had asked for {left[0].what} {left[0].lines}")
+        yield broken(bad, event, why=f"{_said(one)}; nobody had asked for {left[0].what} {left[0].lines}")
         return
     if one.refuses:
         yield held(good)  # what becomes of the connection then is another question
     elif turn.ends != (one.ended_ns is not None):
         at = "was never hung up on" if one.ended_ns is None else f"was hung up on at {ms(one.ended_ns)}"
-        yield broken(bad, event, why=f"{said}, and {at}")
+        yield broken(bad, event, why=f"{_said(one)}, and {at}")
     else:
         yield held(good)
 
@@ -204,27 +219,14 @@ def specified(facts: Facts, *, refuses: bool) -> list[Utterance]:
     a peer that asked for nothing else was welcomed in it.
     """
     spoken = [one for one in facts.rows(_utterances) if one.event.said.via == "stomp"]
-    versions = {one.event.said.version for one in spoken if one.dialogue.name == HELLO and not _lacking(one)}
+    versions = {
+        one.event.said.version for one in spoken if one.dialogue.name == HELLO and not _compared(one, strict=False)[0]
+    }
     return [
         one
         for one in spoken
         if one.refuses == refuses and one.event.said.version in versions & set(one.dialogue.specified)
     ]
-
-
-def _lacking(one: Utterance) -> list[str]:
-    """What did not come, but for the headers that a broker may leave out, or write as it likes."""
-    left, lacking = list(one.spoken.replies), []
-    for text in one.turn.hears:
-        wanted = Wanted(text, one.spoken.words)
-        wanted.without = ()
-        wanted.lines = [f"{line[:12]}*" if line.startswith("destination:") else line for line in wanted.lines]
-        found = next((reply for reply in left if _fits(wanted, reply)), None)
-        if found is None:
-            lacking.append(filled(text, one.spoken.words))
-        else:
-            left.remove(found)
-    return lacking
 
 
 def _waited(one: Utterance) -> bool:
@@ -235,27 +237,25 @@ def _waited(one: Utterance) -> bool:
 @rule("GEN-190", over=partial(specified, refuses=True))
 def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
     """What the specification of STOMP has refused is refused."""
-    said = _said(one)
     replies = [reply.what for reply in one.spoken.replies]
     if "ERROR" in replies or (one.ended_ns is not None and not replies):
         yield held("refused")
     elif replies:
-        yield broken("tolerated", one.event, why=f"{said}, and heard {replies}")
+        yield broken("tolerated", one.event, why=f"{_said(one)}, and heard {replies}")
     elif _waited(one):
-        yield broken("tolerated", one.event, why=f"{said}, and heard nothing", slack_ns=-PATIENCE_NS)
+        yield broken("tolerated", one.event, why=f"{_said(one)}, and heard nothing", slack_ns=-PATIENCE_NS)
 
 
 @rule("GEN-191", over=partial(specified, refuses=False))
 def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
     """What the specification of STOMP has answered is answered as it says; an ERROR is another matter."""
-    replies = one.spoken.replies
-    lacking = _lacking(one)
+    replies, (lacking, _) = one.spoken.replies, _compared(one, strict=False)
     if any(reply.what == "ERROR" for reply in replies):
         return
     if not lacking:
         yield held("answered")
         return
-    why = f"{_said(one)}; {lacking[0]!r} should have come; it heard {_shown(replies)}"
+    why = _otherwise(one, lacking)
     if len(replies) >= len(one.turn.hears):
         yield broken("otherwise", one.event, why=why)
     elif one.ended_ns is not None:
