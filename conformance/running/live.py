@@ -223,13 +223,9 @@ def refused_run(adapter: Adapter, name: str, program: Program, why: str, wanted:
     """What such a program would have exercised, by the reference broker in virtual time, does not apply here because of
     it; unless another program exercises it, or no program could.
     """
-    catalogue, offered = default_catalogue(), adapter.capabilities()
     shown = run_program(program, name, wanted=wanted).verdicts
     exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
-    verdicts = [
-        explained(adapter, Verdict(one, VerdictKind.NOT_APPLICABLE, text=not_offered(catalogue[one], offered) or why))
-        for one in exercised
-    ]
+    verdicts = _untold(adapter, exercised, VerdictKind.NOT_APPLICABLE, why)
     return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
 
@@ -404,17 +400,14 @@ def run_live(
     try:
         world = LiveWorld(adapter, laboratory, seed=seed, mutant=mutant, budget_ms=budget_ms, is_over=is_over)
         history = world.run(program)
-    except ToolMissing as error:
+    except (ToolMissing, NotCollected) as error:
         not_run = str(error)
-        verdicts = _untold(adapter, wanted, not_run)
-    except NotCollected as error:
-        not_run = str(error)
-        verdicts = _untold(adapter, wanted, not_run)
+        verdicts = _untold(adapter, wanted, VerdictKind.NOT_RUN, not_run)
     except NotApplicableError as error:
         verdicts = refused_run(adapter, name, program, str(error), wanted).verdicts
     except TROUBLE as error:
         problem = f"{name} on {adapter.label}: {error}"
-        verdicts = _untold(adapter, wanted, problem)
+        verdicts = _untold(adapter, wanted, VerdictKind.NOT_RUN, problem)
     else:
         judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
         judged = expected(judged, program.broker.generation) if adapter.chooses_generations else judged
@@ -456,14 +449,13 @@ def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
 
 
-def _untold(adapter: Adapter, wanted: tuple[str, ...], why: str) -> list[Verdict]:
-    """What a run that did not happen says: nothing but that; of what could not apply, so much."""
+def _untold(adapter: Adapter, names: tuple[str, ...], kind: VerdictKind, why: str) -> list[Verdict]:
+    """What a run that did not happen says of requirements: why; but of what could not apply to the broker, so much."""
     catalogue, offered = default_catalogue(), adapter.capabilities()
     found = []
-    for name in wanted:
+    for name in names:
         text = not_offered(catalogue[name], offered)
-        kind = VerdictKind.NOT_APPLICABLE if text else VerdictKind.NOT_RUN
-        found.append(explained(adapter, Verdict(name, kind, text=text or why)))
+        found.append(explained(adapter, Verdict(name, VerdictKind.NOT_APPLICABLE if text else kind, text=text or why)))
     return found
 
 

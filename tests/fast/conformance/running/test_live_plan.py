@@ -42,7 +42,8 @@ from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 
 def test_what_could_not_apply_is_not_missed_where_nothing_ran() -> None:
-    told = {one.requirement: one for one in runs._untold(make_adapter("coilmq"), ("DLY-001", "GEN-001"), "no Java")}
+    found = runs._untold(make_adapter("coilmq"), ("DLY-001", "GEN-001"), VerdictKind.NOT_RUN, "no Java")
+    told = {one.requirement: one for one in found}
     assert told["DLY-001"].verdict is VerdictKind.NOT_APPLICABLE
     assert (told["GEN-001"].verdict, told["GEN-001"].text) == (VerdictKind.NOT_RUN, "no Java")
 
