@@ -42,12 +42,16 @@ class WayIn(msgspec.Struct, frozen=True, kw_only=True):
     passcode: str = ""
 
 
+#: As nobody in particular, into a broker with ActiveMQ's names.
+ANYBODY: Final = WayIn()
+
+
 class StompWords:
     """STOMP as bytes and lines."""
 
     __slots__ = ("_buffer", "_unsaid")
 
-    def __init__(self, way: WayIn = WayIn()) -> None:  # noqa: B008 - it cannot be changed
+    def __init__(self, way: WayIn = ANYBODY) -> None:
         self._buffer = b""
         login = f"\nlogin:{way.login}\npasscode:{way.passcode}" if way.login else ""
         self._unsaid = _BYTES | {"host": way.host, "login": login}
@@ -180,7 +184,7 @@ class Conversation:
 
     __slots__ = ("_due_ns", "_script", "_wanted", "_words", "_written", "spoken")
 
-    def __init__(self, probe: Probe, way: WayIn = WayIn()) -> None:  # noqa: B008 - it cannot be changed
+    def __init__(self, probe: Probe, way: WayIn = ANYBODY) -> None:
         known = dialogues(probe.via)
         chosen = [known[name] for name in probe.dialogues]
         if not chosen[0].greets:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.agents.dialogue import Conversation, WayIn
+from brokerproof.conformance.agents.dialogue import ANYBODY, Conversation, WayIn
 from brokerproof.conformance.experiment.peers import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
     Command,
@@ -209,7 +209,7 @@ class OpenWireTongue(Tongue):
 class RawPeer:
     """One probe. ``start`` it, then let it ``speak`` when ``next_due_ns`` has come, and ``hear`` and ``end``."""
 
-    def __init__(self, probe: Probe, way: WayIn = WayIn()) -> None:  # noqa: B008 - it cannot be changed
+    def __init__(self, probe: Probe, way: WayIn = ANYBODY) -> None:
         self.probe = probe
         self.conversation = Conversation(probe, way) if probe.dialogues else None
         self.tongue: Tongue = StompTongue() if probe.via == "stomp" else OpenWireTongue()

@@ -121,7 +121,7 @@ def _fault(tables: Tables, objects: Objects, name: str, size_bytes: int) -> int 
     if size_bytes > int(row["MAXMSGL"]):
         return TOO_BIG
     depth = int(row["MAXDEPTH"])
-    return 0 if depth >= min(PLENTY, _most(tables, name)) else None if depth else FULL
+    return 0 if depth >= PLENTY or depth >= _most(tables, name) else None if depth else FULL
 
 
 def _most(tables: Tables, name: str) -> int:

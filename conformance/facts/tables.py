@@ -152,7 +152,8 @@ class Tables:
         #: Transaction -> how its host asked for its commit, which may be still to come in the order of the history.
         self.commits: dict[str, Commit] = {}
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
-        self.uncommitted, self.unsure = dict[str, tuple[int, int]](), dict[str, bool]()
+        self.uncommitted: dict[str, tuple[int, int]] = {}
+        self.unsure: dict[str, bool] = {}
 
     # -- rows by name; made when they are first named
 

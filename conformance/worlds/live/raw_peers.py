@@ -164,10 +164,9 @@ def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
     while len(peers) < operation.times:
         group: list[PeerSocket] = []
         try:
+            # One by one: whatever happens, all that are there are closed.
             for _ in range(min(GROUP_MAX, operation.times - len(peers))):
-                group.append(
-                    PeerSocket(operation, address, way, hosts.start_ns)
-                )  # one by one: all that are there are closed
+                group.append(PeerSocket(operation, address, way, hosts.start_ns))
                 group[-1].begin()
             _attend(hosts, group, operation.ms)
         finally:
