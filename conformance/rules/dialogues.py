@@ -19,6 +19,7 @@ from brokerproof.conformance.experiment.dialogues import (
     dialogues,
     filled,
 )
+from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.facts.managed import all_commands
 from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Below this a broker's limits may leave no room for a few small messages.
 ROOM_BYTES = 32 * 1024 * 1024
+#: What dialogues send messages to: a name, whether it is a topic, whether it is temporary.
+PLACES = (("ID:raw", True, True), ("ID:raw", False, True), ("raw-peers", True, False), ("raw-answers", False, False))
 #: "At once" is no more than this.
 AT_ONCE_NS = 500_000_000
 REFUSALS = (*FATAL, "ExceptionResponse")
@@ -100,8 +103,10 @@ def _has_room(declared: BrokerSpec, dialogue: Dialogue) -> bool:
     if "room" not in dialogue.needs:
         return True
     limits = [declared.memory_limit_bytes, declared.store_limit_bytes, declared.temp_limit_bytes]
-    limits += [entry.memory_limit_bytes or 0 for entry in declared.policies]
-    pending = any(entry.pending_message_limit is not None for entry in declared.policies)
+    found = [entry_for(declared, name, topic=topic, temporary=temporary) for name, topic, temporary in PLACES]
+    entries = [entry for entry in found if entry is not None]
+    limits += [entry.memory_limit_bytes or 0 for entry in entries]
+    pending = any(entry.pending_message_limit is not None for entry in entries)
     return not pending and all(limit == 0 or limit >= ROOM_BYTES for limit in limits)
 
 
@@ -236,7 +241,7 @@ def _waited(one: Utterance) -> bool:
 
 @rule("GEN-190", over=partial(specified, refuses=True))
 def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
-    """What the specification of STOMP has refused is refused."""
+    """What the specification of STOMP forbids is refused, by an ERROR or by the end of the connection."""
     replies = [reply.what for reply in one.spoken.replies]
     if "ERROR" in replies or (one.ended_ns is not None and not replies):
         yield held("refused")
@@ -248,7 +253,7 @@ def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
 
 @rule("GEN-191", over=partial(specified, refuses=False))
 def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
-    """What the specification of STOMP has answered is answered as it says; an ERROR is another matter."""
+    """A frame is answered as the specification of STOMP says; an ERROR is judged elsewhere."""
     replies, (lacking, _) = one.spoken.replies, _compared(one, strict=False)
     if any(reply.what == "ERROR" for reply in replies):
         return

@@ -9,7 +9,7 @@ import pytest
 
 from brokerproof.conformance.agents.dialogue import Conversation, OpenWireWords, StompWords, WayIn
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.dialogues import HELLO, PATIENCE_NS, choices, dialogues
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history import Probe as Probed
@@ -111,6 +111,16 @@ def test_a_broker_without_room_or_one_that_restamps_may_answer_otherwise() -> No
     assert decided() == [2]
     assert decided(memory_limit_bytes=16 * 1024) == [0]
     assert decided(timestamping=TimeStampingSpec(future_only=True)) == [0]
+
+
+@pytest.mark.parametrize("limits", [{"memory_limit_bytes": 16 * 1024}, {"pending_message_limit": 3}])
+def test_only_the_entry_that_applies_may_leave_no_room(limits: dict[str, int]) -> None:
+    def decided(match: str) -> list[int]:
+        found = judge_history(run(ECHO, policies=[PolicySpec(), PolicySpec(match=match, **limits)]))
+        return [one.decided for one in found if one.requirement == "GEN-191"]
+
+    assert decided("queue://q0") == decided("unused") == [2]
+    assert decided("*") == [0]
 
 
 def test_an_operator_decides_who_may_do_what() -> None:
