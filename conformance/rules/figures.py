@@ -49,6 +49,9 @@ def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
         return
     if facts.marks.on(dest.name, (0, operation.t1)) & disturbing:
         return
+    sent = [copy.send for copy in dest.copies] if operation.op == "move" else []
+    if any(copy.dest.name == operation.to for send in sent for copy in send.copies.values()):
+        return  # what was sent to both is at the other one already, and stays
     if operation.count != size:
         yield broken("miscounted", operation, reading, why=f"{operation.count} of {size} messages, it was told")
     elif size:

@@ -90,6 +90,12 @@ def test_an_operator_who_comes_later_may_find_something_else() -> None:
     assert kind(dying.operate("purge", count=0), "GEN-140") is SILENT
 
 
+@pytest.mark.parametrize(("to", "expected"), [("q1", SILENT), ("q2", FAILS)])
+def test_what_was_sent_to_both_queues_is_not_moved(to: str, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1", "q0,q1").send("p0/2").rest("q0", size=2, in_flight=0)
+    assert kind(story.operate("move", to=to, count=1), "GEN-140") is expected
+
+
 @pytest.mark.parametrize(("enqueued", "expected"), [(1, FAILS), (2, HOLDS), (3, HOLDS), (4, FAILS)])
 def test_a_topic_counts_what_is_published(enqueued: int, expected: VerdictKind) -> None:
     story = Builder().connect("p0").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t0", result="unknown")
