@@ -31,6 +31,7 @@ from brokerproof.conformance.agents.answers import Answers
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import FIELDS, LAST_MS, make_body, read_body, read_by_applications
 from brokerproof.conformance.agents.protocol import (
+    NOT_CONNECTED,
     PROTOCOL,
     UNSUPPORTED,
     Arrive,
@@ -270,7 +271,7 @@ class AsyncAgent(ABC):
             self._connect(request, operation, t0_ns)
             return None
         if not self.connected:
-            raise RefusedError("not-connected", "there is no connection; send connect first")
+            raise RefusedError(NOT_CONNECTED, "there is no connection; send connect first")
         key, stamps = self._ask(operation)
         if key is DONE:
             return dict(stamps)

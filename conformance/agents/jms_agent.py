@@ -39,6 +39,7 @@ from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import make_body, read_body
 from brokerproof.conformance.agents.protocol import (
     ALONE,
+    NOT_CONNECTED,
     PROTOCOL,
     UNSUPPORTED,
     AnyOperation,
@@ -156,7 +157,7 @@ class Agent:
 
     def _connected(self) -> Wire:
         if self._wire is None:
-            raise RefusedError("not-connected", "there is no connection; send connect first")
+            raise RefusedError(NOT_CONNECTED, "there is no connection; send connect first")
         return self._wire
 
     def _consumer(self, name: str) -> Consumer:

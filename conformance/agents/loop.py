@@ -33,6 +33,7 @@ from brokerproof.conformance.agents.answers import Answers
 from brokerproof.conformance.agents.library import RefusedError
 from brokerproof.conformance.agents.message import UNTOLD, arrival_of, read_body
 from brokerproof.conformance.agents.protocol import (
+    NOT_CONNECTED,
     PROTOCOL,
     UNSUPPORTED,
     Arrive,
@@ -151,7 +152,7 @@ class Agent(ABC):
         if isinstance(operation, Quit | ops.Leave):
             return self._leave(operation)
         if wire is None:
-            raise RefusedError("not-connected", "there is no connection; send connect first")
+            raise RefusedError(NOT_CONNECTED, "there is no connection; send connect first")
         if isinstance(operation, ops.Take):
             self._take(wire, request, operation, t0_ns)
         else:

@@ -53,6 +53,8 @@ FEATURES = (
 )
 #: The code with which an agent refuses a request that it does not know.
 UNSUPPORTED = "unsupported"
+#: The code for a request that needs a connection, when there is none.
+NOT_CONNECTED = "not-connected"
 
 
 class AgentError(SuiteProblem):

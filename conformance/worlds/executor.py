@@ -46,6 +46,8 @@ NS_PER_MS = 1_000_000
 HEAL_MS = 5000
 #: What a host without a connection connects for; the others are about what it has.
 _CONNECTING = (ops.Send, ops.Subscribe, ops.Unsubscribe, ops.Begin)
+#: How often that is tried: a connection may end while its host is about to use it.
+_TRIES = 3
 #: Operations that wait.
 _WAITING = (ops.ClientOperation, ops.Advance)
 _ENDS_TRANSACTION = (ops.Commit, ops.Abort)
@@ -233,11 +235,14 @@ class World:
         state, port = self.state, self.port
         client = state.client(operation.host)
         state.begun(operation)
-        if not isinstance(operation, _CONNECTING) or (yield from self._connected(client)):
+        for _ in range(_TRIES):
+            if isinstance(operation, _CONNECTING) and not (yield from self._connected(client)):
+                now_ns = port.true_ns()
+                outcome = Outcome(t0=now_ns, t1=now_ns, result="fail", refusal="not connected")
+                break
             outcome = yield from port.ask(operation)
-        else:
-            now_ns = port.true_ns()
-            outcome = Outcome(t0=now_ns, t1=now_ns, result="fail", refusal="not connected")
+            if not outcome.unsent or not isinstance(operation, _CONNECTING):
+                break
         if outcome.result != "fail" or isinstance(operation, _ENDS_TRANSACTION):
             state.happened(operation, connected=port.is_connected(client))
         if outcome.due_ns:

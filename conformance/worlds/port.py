@@ -43,6 +43,8 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     t1: int
     result: Result = "ok"
     refusal: str | None = None
+    #: The connection had ended before it was sent, and nobody knew: the broker was not asked.
+    unsent: bool = False
     #: Of ``connect``: what the library does by itself. Of ``send``: what the client put on the message, and when a
     #: delayed one becomes due; and the calls of its producer, if an order of them was asked for.
     traits: Traits | None = None

@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from brokerproof.conformance.agents import protocol
-from brokerproof.conformance.agents.protocol import AgentError, AnyAgentEvent, AnyOperation, Reply
+from brokerproof.conformance.agents.protocol import NOT_CONNECTED, AgentError, AnyAgentEvent, AnyOperation, Reply
 from brokerproof.conformance.agents.provider import PROFILE
 from brokerproof.conformance.brokers.base import NotApplicableError
 from brokerproof.conformance.experiment import history as events
@@ -259,6 +259,7 @@ class Hosts:
                     reply.fail.code.removeprefix(PROFILE), reply.fail.text
                 )
             outcome.result, outcome.refusal = "fail", f"{reply.fail.code}: {reply.fail.text}"
+            outcome.unsent = reply.fail.code == NOT_CONNECTED
         elif reply.ok is None:
             outcome.result = "unknown"
         return outcome, reply.ok or dict(reply.stamps or {})
