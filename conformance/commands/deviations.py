@@ -70,6 +70,7 @@ def _entry(known: Known, entry: Deviation) -> str:
     where = f"--tier live --broker {broker}{client} --requirement {entry.requirement}"
     command = f"brokerproof replay {entry.programs[0]} {where}"
     others = f" (also: {', '.join(entry.programs[1:])})" if entry.programs[1:] else ""
+    excuses = f"* Excuses only programs that have: {', '.join(f'`{need}`' for need in entry.needs)}\n"
     return "\n".join(
         [
             f"\n### {known.name}/{entry.requirement}\n",
@@ -77,7 +78,7 @@ def _entry(known: Known, entry: Deviation) -> str:
             f"* Observed{', in some runs only' if entry.sometimes else ''}: {entry.reason}.",
             f"* Whose: the {entry.whose}'s. Looked up in: {entry.source}.",
             f"* Shown by: `{command}`{others}",
-            "",
+            excuses if entry.needs else "",
         ]
     )
 

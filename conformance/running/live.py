@@ -411,7 +411,7 @@ def run_live(
     else:
         judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
         judged = expected(judged, program.broker.generation) if adapter.chooses_generations else judged
-        verdicts, stale = apply_known(name, judged, adapter.known())
+        verdicts, stale = apply_known(name, program, judged, adapter.known())
         problem = "; ".join(stale)
     return RunResult(
         name,

@@ -33,13 +33,13 @@ def played(broker: str, program: str | Program) -> tuple[History, Known]:
         pytest.skip(f"{broker}: {error}")
 
 
-def check(program: str, history: History, known: Known) -> None:
+def check(program: Program, history: History, known: Known) -> None:
     """Everything arrived, nothing is violated that is not known of the broker."""
     sent = {event.message for event in history.events if isinstance(event, Send)}
     came = {event.message for event in history.events if isinstance(event, Arrive)}
     assert sent
     assert sent == came
-    verdicts, _stale = apply_known(program, judge_history(history), known)
+    verdicts, _stale = apply_known("", program, judge_history(history), known)
     assert not [v.text for v in verdicts if v.verdict is VerdictKind.VIOLATED]
 
 
@@ -53,7 +53,7 @@ def check(program: str, history: History, known: Known) -> None:
     ],
 )
 def test_a_broker_over_its_own_protocol(broker: str, program: str) -> None:
-    check(program, *played(broker, program))
+    check(programs()[program], *played(broker, program))
 
 
 def test_a_broker_written_in_python() -> None:
@@ -68,7 +68,7 @@ def test_a_broker_written_in_python() -> None:
         "steps": steps,
     }
     program = parse_program(json.dumps({"format": "brokerproof/program/2", **plain}).encode())
-    check("plain", *played("coilmq", program))
+    check(program, *played("coilmq", program))
 
 
 def test_an_agent_of_ones_own(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_agent_of_ones_own(tmp_path: Path) -> None:
         '[promises]\ncapabilities = ["delay", "persistent", "prefetch"]\n',
         encoding="utf-8",
     )
-    check("equal-delays", *played(str(profile), "equal-delays"))
+    check(programs()["equal-delays"], *played(str(profile), "equal-delays"))
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ MUTANTS: Final[dict[str, tuple[str, str, str, str]]] = {
     "known deviations that never grow stale": (
         "known",
         "def apply_known(",
-        "def apply_known(name, verdicts, known):\n    return verdicts, []\n\n\ndef _apply_known(",
+        "def apply_known(name, program, verdicts, known):\n    return verdicts, []\n\n\ndef _apply_known(",
         f"{FAST}/known/test_known.py",
     ),
 }
