@@ -40,6 +40,7 @@ class TimeStamping:
     future_only: bool = False
     ttl_ceiling_ms: int = 0
     zero_expiration_override_ms: int = 0
+    process_network_messages: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def _timestamping(options: TimeStamping | None) -> str:
         "futureOnly": _flag(options.future_only),
         "ttlCeiling": str(options.ttl_ceiling_ms),
         "zeroExpirationOverride": str(options.zero_expiration_override_ms),
+        "processNetworkMessages": _flag(options.process_network_messages),
     }
     return _tag("timeStampingBrokerPlugin", attributes)
 

@@ -184,7 +184,7 @@ class ActiveMQAdapter(Adapter):
         broker = program.broker
         stamping = broker.timestamping
         if stamping is not None:
-            stamping = msgspec.structs.replace(stamping, restamp_moved=True, process_network_messages=False)
+            stamping = msgspec.structs.replace(stamping, restamp_moved=True)
         generation = {**broker.generation, **generation_of(self.jars.version)}
         return msgspec.structs.replace(
             program,
@@ -267,7 +267,12 @@ def options_of(program: Program, connectors: Sequence[Connector] = ()) -> Active
         scheduler=delays or redelivers,
         timestamping=None
         if stamping is None
-        else TimeStamping(stamping.future_only, stamping.ttl_ceiling_ms, stamping.zero_expiration_override_ms),
+        else TimeStamping(
+            stamping.future_only,
+            stamping.ttl_ceiling_ms,
+            stamping.zero_expiration_override_ms,
+            stamping.process_network_messages,
+        ),
         memory_limit_bytes=broker.memory_limit_bytes,
         policies=tuple(_policies(broker)),
         name=program.broker_host().name,

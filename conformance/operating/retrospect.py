@@ -20,6 +20,7 @@ from brokerproof.conformance.operating.answer import Answer
 from brokerproof.conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY
 from brokerproof.conformance.operating.offset import Offset
 from brokerproof.conformance.operating.sight import Figures, Sight
+from brokerproof.conformance.worlds.executor import is_drain
 
 NS_PER_S: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000
@@ -135,12 +136,15 @@ def _sight(facts: Facts, shots: list[_Snapshot]) -> Sight:
 
 
 def compared(history: History) -> tuple[int, str, list[Answer]] | None:
-    """(the instant, the client, the answers of ``clocks`` for the life that was sent); None: nothing may die."""
-    facts = Facts(histories(history)[0])
+    """(the instant, the client, the answers of ``clocks`` for the life that was sent); None: nothing may die. In a
+    network it is the last broker that is asked.
+    """
+    history = histories(history)[-1]
+    facts = Facts(history)
     mortal = [send.event for send in facts.sends.values() if send.mortal or send.timed]
     if not mortal or not facts.broker_clock.known:
         return None
-    taken = {one.message for one in history.events if isinstance(one, Consume) and one.host != "drain"}
+    taken = {one.message for one in history.events if isinstance(one, Consume) and not is_drain(one.host)}
     event = next((one for one in mortal if one.message not in taken), mortal[0])
     instants = [event.t0]
     if not event.expiration_ms:  # only clocks that are set while it waits can matter
@@ -153,7 +157,10 @@ def compared(history: History) -> tuple[int, str, list[Answer]] | None:
     furthest = max(known, key=lambda name: (abs(known[name].middle_ms), name))
     client = next((name for name in got if name in known), furthest)
     stamping = facts.declared.timestamping
-    mode = ABSENT if stamping is None else FUTURE_ONLY if stamping.future_only else ALWAYS
+    if stamping is None or (event.network and not stamping.process_network_messages):
+        mode = ABSENT
+    else:
+        mode = FUTURE_ONLY if stamping.future_only else ALWAYS
     ttl_ms = event.ttl_ms or (event.expiration_ms - event.timestamp_ms if event.timestamp_ms else 0)
     sender = known.get(event.host) if event.host != client else None
     return at, client, advice.answers(known[client], mode, TOLERANCE_MS, max(ttl_ms, 0) or None, sender)
@@ -162,7 +169,7 @@ def compared(history: History) -> tuple[int, str, list[Answer]] | None:
 def _offsets(facts: Facts, at: int, event: Send) -> dict[str, Offset]:
     """The broker's clock minus each client's, where both are known."""
     trip_ms = (event.t1 - event.t0) / NS_PER_MS + (event.delay_ms or 0)
-    names = (name for name in facts.clients if name in facts.clocks and name != "drain")
+    names = (name for name in facts.clients if name in facts.clocks and not is_drain(name))
     found = {name: _offset(facts, name, at, trip_ms) for name in names}
     return {name: offset for name, offset in found.items() if offset is not None}
 

@@ -54,6 +54,11 @@ _ENDS_TRANSACTION = (ops.Commit, ops.Abort)
 _CHANGES_CLOCK = (ops.ClockJump, ops.Freeze, ops.Thaw)
 
 
+def is_drain(host: str) -> bool:
+    """Whether a host is one that drains, of the first broker or of another one."""
+    return host == DRAIN_HOST or host.startswith(f"{DRAIN_HOST}-")
+
+
 def _drain_host(broker: str) -> str:
     return f"{DRAIN_HOST}-{broker}" if broker else DRAIN_HOST
 
@@ -396,6 +401,6 @@ class World:
                 if event.result == "ok" or event.mode == "auto":
                     for message in event.messages:
                         sent.pop(message, None)
-            elif isinstance(event, events.Arrive) and event.host.startswith(DRAIN_HOST):
+            elif isinstance(event, events.Arrive) and is_drain(event.host):
                 sent.pop(event.message, None)
         return bool(sent)

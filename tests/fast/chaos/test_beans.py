@@ -46,7 +46,7 @@ def test_each_option_changes_its_place_in_the_file() -> None:
         ActiveMQOptions(
             store="kahadb",
             scheduler=True,
-            timestamping=TimeStamping(future_only=True, ttl_ceiling_ms=60_000, zero_expiration_override_ms=7),
+            timestamping=TimeStamping(True, 60_000, 7, process_network_messages=True),
             memory_limit_bytes=1_048_576,
             store_limit_bytes=2_000_000,
             temp_limit_bytes=3_000_000,
@@ -59,6 +59,7 @@ def test_each_option_changes_its_place_in_the_file() -> None:
     assert _one(broker, "kahaDB")["directory"] == "/run/data/kahadb"
     assert _one(broker, "timeStampingBrokerPlugin") == {
         "futureOnly": "true",
+        "processNetworkMessages": "true",
         "ttlCeiling": "60000",
         "zeroExpirationOverride": "7",
     }

@@ -44,9 +44,13 @@ DIAGNOSES: dict[str, set[str]] = {
     "000-camel-request-reply": {*DISCARDED, "plug-in"},
     "000-broker-behind": {"lives-longer"},
     "000-ceiling": {"plug-in"},
+    "000-network-honours": DEAD,
+    "000-network-plug-in": DEAD,
+    "000-network-relative": DEAD,
     "004": set(),
     "004-shorter-life": {"ttl"},
     "004-expiry-error": {"ttl"},
+    "004-network-delay": DEAD,
 }
 
 
