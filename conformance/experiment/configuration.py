@@ -146,6 +146,20 @@ class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     drift_ppm: int = 0
 
 
+#: Name of the host that drains what is left at the first broker. A program must not use it.
+DRAIN_HOST: Final = "drain"
+
+
+def drain_host(broker: str) -> str:
+    """Who drains a broker; "" is the first one."""
+    return f"{DRAIN_HOST}-{broker}" if broker else DRAIN_HOST
+
+
+def is_drain(host: str) -> bool:
+    """Whether a host is one that drains."""
+    return host == DRAIN_HOST or host.startswith(f"{DRAIN_HOST}-")
+
+
 class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One host: a process with a clock of its own. ``via`` is the client library; ``expiry_check`` False is JMS
     ``consumerExpiryCheckEnabled=false``. ``at`` is the broker that a client uses; "": the program's first.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from brokerproof.conformance.experiment.configuration import is_drain
 from brokerproof.conformance.experiment.history import Arrive, Consume, Counters, Fault, History, Send
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.network import histories
@@ -20,7 +21,6 @@ from brokerproof.conformance.operating.answer import Answer
 from brokerproof.conformance.operating.measuring import ABSENT, ALWAYS, FUTURE_ONLY
 from brokerproof.conformance.operating.offset import Offset
 from brokerproof.conformance.operating.sight import Figures, Sight
-from brokerproof.conformance.worlds.executor import is_drain
 
 NS_PER_S: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000

@@ -10,10 +10,10 @@ This is a summary for people and for comparing worlds; verdicts are the judge's 
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.configuration import is_drain
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_aside
 from brokerproof.conformance.experiment.history import Arrive, Consume, History, Send
 from brokerproof.conformance.facts.network import FAR
-from brokerproof.conformance.worlds.executor import is_drain
 
 CONSUMED = "consumed"
 DRAINED = "drained"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.configuration import DRAIN_HOST, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.history import (
     Arrive,
@@ -51,7 +51,6 @@ from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.generate.networks import without_network
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.executor import DRAIN_HOST
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.reference import ReferenceAdapter

@@ -19,7 +19,7 @@ from mypy_extensions import mypyc_attr
 
 from brokerproof.conformance.experiment import history as events
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.configuration import HostSpec, LinkSpec, drain_host, is_drain
 from brokerproof.conformance.experiment.history import Event, Header, History
 from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.state import ClientState
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.steps import AnyStep
     from brokerproof.conformance.worlds.port import Waiting
 
-#: Name of the host that drains what is left. A program must not use it.
-DRAIN_HOST = "drain"
 NS_PER_MS = 1_000_000
 #: How long healing may take.
 HEAL_MS = 5000
@@ -52,15 +50,6 @@ _TRIES = 3
 _WAITING = (ops.ClientOperation, ops.Advance)
 _ENDS_TRANSACTION = (ops.Commit, ops.Abort)
 _CHANGES_CLOCK = (ops.ClockJump, ops.Freeze, ops.Thaw)
-
-
-def is_drain(host: str) -> bool:
-    """Whether a host is one that drains, of the first broker or of another one."""
-    return host == DRAIN_HOST or host.startswith(f"{DRAIN_HOST}-")
-
-
-def _drain_host(broker: str) -> str:
-    return f"{DRAIN_HOST}-{broker}" if broker else DRAIN_HOST
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -205,7 +194,7 @@ class World:
         for spec in [*program.clients(), *program.bridges()]:
             at[spec.name] = program.at(spec)
         at |= {bridge.name: bridge.spec.at for bridge in state.bridges}
-        at |= {_drain_host(broker.name): broker.name for broker in state.brokers[1:]}
+        at |= {drain_host(broker.name): broker.name for broker in state.brokers[1:]}
         return {host: broker for host, broker in at.items() if broker != state.broker.name}
 
     # -- operations
@@ -357,7 +346,7 @@ class World:
 
     def _drainer(self, broker: str = "") -> ClientState:
         """A client of the world itself that consumes from whatever may hold something at one of the brokers."""
-        name = _drain_host(broker)
+        name = drain_host(broker)
         drainer = ClientState(HostSpec(name, "client", at=broker), len(self.state.clients), LinkSpec(name, 0))
         self.state.receive_guest(drainer)
         self.port.receive_guest(drainer)

@@ -9,9 +9,17 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.brokers.casting import cast
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.configuration import DRAIN_HOST, BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
-from brokerproof.conformance.experiment.history import Arrive, Connect, Counters, Event, History, Send, Skipped
+from brokerproof.conformance.experiment.history import (
+    Arrive,
+    Connect,
+    Counters,
+    Event,
+    History,
+    Send,
+    Skipped,
+)
 from brokerproof.conformance.experiment.program import FORMAT, Program, ProgramError, check_program, parse_program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -29,7 +37,6 @@ from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.generate.live import quick, waits_ms
 from brokerproof.conformance.generate.shrink import shrink
 from brokerproof.conformance.running.failure import program_lines
-from brokerproof.conformance.worlds.executor import DRAIN_HOST
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from brokerproof.reports.render.story import tell
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.configuration import DRAIN_HOST, BrokerSpec, HostSpec
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -35,7 +35,6 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.outcomes import outcomes
-from brokerproof.conformance.worlds.executor import DRAIN_HOST
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])
