@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.history import Closed, History
@@ -30,7 +31,7 @@ from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.measures import before_drain, measure
 from brokerproof.conformance.running.outcomes import GONE, outcomes
 from brokerproof.conformance.stories import Half, Story, by_generation
-from brokerproof.conformance.stories.story import Expects
+from brokerproof.conformance.stories.story import Expects, lacking
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
 
 #: Runs programs, given by name, in their order.
@@ -91,6 +92,16 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
             own = resolve_generation(told.program.broker.generation)
         checks = _checks(result, by_generation(told.expects, own), own)
         yield Played(half, result, checks, ends(history), said(history, story.curve), closings(history))
+
+
+def unshown(story: Story, adapter: Adapter) -> str:
+    """Why a broker cannot show a story; "" if it can."""
+    for half in story.halves().values():
+        program = adapter.cast(half.program)
+        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker)
+        if why:
+            return why
+    return ""
 
 
 def _asking(program: Program, generation: dict[str, str]) -> Program:

@@ -98,3 +98,17 @@ def by_generation(expects: Expects, generation: dict[str, str]) -> Expects:
         else:
             found[what] = value
     return found
+
+
+def lacking(half: Half, given: BrokerSpec) -> str:
+    """Why a broker that is ``given`` when a half asks for its own cannot show it; "" if it can."""
+    asked = half.program.broker
+    for name in ("connector", "monitor_offer"):
+        if getattr(asked, name) is not None and getattr(given, name) is None:
+            return f"what it asks for of the broker's links cannot be chosen ({name})"
+    other = {area: name for area, name in asked.generation.items() if given.generation.get(area) != name}
+    if "ibm-mq" in other.values() or (other and not by_generation(half.expects, given.generation)):
+        return "it is about " + ", ".join(
+            f"{area}={name}, and this broker is {given.generation.get(area, 'neither')}" for area, name in other.items()
+        )
+    return ""
