@@ -108,9 +108,11 @@ def _ratio(sight: Sight, name: str) -> float:
 
 def _waste(sight: Sight, name: str) -> str:
     last = sight.destinations[name][-1]
-    wasted = f", {last['WastedDispatchCount']} of them in vain" if "WastedDispatchCount" in last else ""
+    dispatched, vain = last.get("DispatchCount", 0), last.get("WastedDispatchCount")
+    # What was given back before it was written is wasted, and not counted as dispatched yet.
+    wasted = f", {vain} of them in vain" if vain is not None and vain <= dispatched else ""
     return (
-        f"{name}: {last.get('DispatchCount', 0)} dispatched{wasted}, {last.get('DequeueCount', 0)} dequeued "
+        f"{name}: {dispatched} dispatched{wasted}, {last.get('DequeueCount', 0)} dequeued "
         f"({_ratio(sight, name):.1f} for each)"
     )
 

@@ -77,6 +77,8 @@ def test_the_worst_instant_is_diagnosed(name: str) -> None:
     assert found is not None
     wanted = DIAGNOSES.get(name, DIAGNOSES.get(story.document))
     assert wanted == {answer.id for answer in found[-1] if answer.answer == "yes"} - BESIDE
+    counted = [re.search(r"(\d+) dispatched, (\d+) of them", text) for one in found[-1] for text in one.values]
+    assert all(int(one[1]) >= int(one[2]) for one in counted if one), counted
 
 
 def test_the_break_even_skew_is_where_theory_has_it() -> None:
