@@ -36,6 +36,7 @@ from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
+from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class ActiveMQEndpoint(Endpoint):
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         del limit_bytes
-        return None if op in ("limit", "mqsc") else managed.operate(self.broker.jolokia, op, dest, to)
+        return managed.operate(self.broker.jolokia, op, dest, to) if op in OPERATIONS else None
 
     def restart(self, how: str) -> dict[str, int] | None:
         before = self.broker.process.pid
@@ -156,6 +157,7 @@ class ActiveMQAdapter(Adapter):
     releases = RELEASES
     homes = True
     connects = True
+    operations = OPERATIONS
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:

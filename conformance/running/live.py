@@ -255,7 +255,7 @@ def real_ms(program: Program) -> int:
 class Bound:
     """What bounds runs: real time for the steps of each, how often a violation is run again, and an allowance."""
 
-    def __init__(self, program_ms: int, again: int, allowance: Allowance) -> None:
+    def __init__(self, program_ms: int | None, again: int, allowance: Allowance) -> None:
         self.program_ms = program_ms
         self.again = again
         self.is_over = allowance.is_over
@@ -301,7 +301,7 @@ def run_all(
         lanes, ahead = adapter.workers, 2 * adapter.workers
         if isinstance(plan, list):
             lanes, ahead = min(lanes, len(plan)), len(plan)
-        known = (lanes, ahead, iter(plan), Bound(BUDGET_MS, 0, Allowance()))
+        known = (lanes, ahead, iter(plan), Bound(None, 0, Allowance()))
         within = Bound(DRAWN_MS, AGAIN, allowance or Allowance())
         for lanes, ahead, entries, bound in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), within)):
             first = next(entries, None)
@@ -380,12 +380,13 @@ def run_live(
     wanted: tuple[str, ...],
     seed: int | None = None,
     mutant: str | None = None,
-    budget_ms: int = BUDGET_MS,
+    budget_ms: int | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> RunResult:
     """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did. What its
-    steps may take, and whether they have no time any more: as in ``LivePort``.
+    steps may take (None: twice what they say), and whether they have no time any more: as in ``LivePort``.
     """
+    budget_ms = max(BUDGET_MS, 2 * real_ms(program)) if budget_ms is None else budget_ms
     started = time.monotonic()
     problem = not_run = ""
     history = None

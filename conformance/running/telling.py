@@ -19,7 +19,7 @@ import msgspec
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.history import Closed, History
+from brokerproof.conformance.experiment.history import Closed, History, Skipped
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.steps.probe import Probe
@@ -37,6 +37,8 @@ from brokerproof.reference_broker.core.config import ConfigError, resolve_genera
 #: Runs programs, given by name, in their order.
 Runner = Callable[[list[tuple[str, Program]]], Iterable[RunResult]]
 NS_PER_MS: Final = 1_000_000
+#: What a check is about that says which steps were not done.
+STEPS: Final = "steps"
 _UNTOLD = (VerdictKind.NOT_APPLICABLE, VerdictKind.NOT_RUN)
 _UNDECIDED = (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED)
 
@@ -72,7 +74,8 @@ class Played:
     @property
     def holds(self) -> bool:
         """Whether it behaved as documented, as far as this broker can show it, and showed something."""
-        return not self.result.problem and not self.fails and any(one.holds for one in self.checks)
+        told = any(one.holds for one in self.checks) and not any(one.what == STEPS for one in self.checks)
+        return told and not self.result.problem and not self.fails
 
 
 def play(story: Story, run: Runner, generation: dict[str, str] | None = None) -> Iterator[Played]:
@@ -90,7 +93,7 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
         own = history.header.declared.generation
         if result.broker == REFERENCE:
             own = resolve_generation(told.program.broker.generation)
-        checks = _checks(result, by_generation(told.expects, own), own)
+        checks = [*_undone(history), *_checks(result, by_generation(told.expects, own), own)]
         yield Played(half, result, checks, ends(history), said(history, story.curve), closings(history))
 
 
@@ -98,7 +101,7 @@ def unshown(story: Story, adapter: Adapter) -> str:
     """Why a broker cannot show a story; "" if it can."""
     for half in story.halves().values():
         program = adapter.cast(half.program)
-        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker)
+        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker, adapter.operations)
         if why:
             return why
     return ""
@@ -205,6 +208,17 @@ def _promised(requirement: str, generation: dict[str, str]) -> bool:
     """Whether a broker of this generation promises it, and must keep that."""
     entry = default_catalogue()[requirement]
     return entry.level == "MUST" and all(entry.expected.get(name) != "violated" for name in generation.values())
+
+
+#: Steps that depend on what was delivered.
+_TAKING = ("take", "ack", "nack")
+
+
+def _undone(history: History) -> list[Check]:
+    """What was not done of the program, though it could have been: nobody knows what it would have shown."""
+    names = [one.step["do"] for one in history.events if isinstance(one, Skipped) and one.step["do"] not in _TAKING]
+    told = ", ".join(dict.fromkeys(names))
+    return [Check(STEPS, "done", f"{told}: not done", None)] if names else []
 
 
 def _judged(verdict: Verdict, expected: str, *, live: bool) -> Check:

@@ -16,6 +16,7 @@ from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED,
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
+from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.break_even import search
@@ -147,7 +148,7 @@ def _listed(options: argparse.Namespace) -> Iterator[str]:
     yield f"on the reference broker, in virtual time and in processes, and on {label} but for what says otherwise:\n"
     for story in stories().values():
         if adapter is None:
-            why = next(filter(None, (lacking(half, given) for half in story.halves().values())), "")
+            why = next(filter(None, (lacking(half, given, OPERATIONS) for half in story.halves().values())), "")
         else:
             why = unshown(story, adapter)
         yield f"{story.name:<34}{story.title}\n" + (f"{'':<34}not on {label}: {why}\n" if why else "")

@@ -12,11 +12,14 @@ from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.operations import Advance, Operation
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
 from brokerproof.conformance.stories import staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
+from brokerproof.conformance.worlds.port import NotOfferedError
+from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.reports.render.curves import curves
 
 NAMES = sorted(stories())
@@ -108,6 +111,7 @@ def test_the_list_says_what_activemq_cannot_show(
         "001-switched-off",
         "001-no-keep-alives",
         "001-deaf-peer",
+        "002-more-memory",
         "002-rules-of-memory",
         "002-rules-g0",
         "002-rules-g2",
@@ -118,6 +122,18 @@ def test_the_list_says_what_activemq_cannot_show(
         assert main(["story", "--list", *words]) == OK
         told = re.findall(r"^(00\S+) .*\n +not on activemq 5.17.2: (.*)$", capsys.readouterr().out, re.MULTILINE)
         assert [name for name, _ in told] == [name for name, one in why.items() if one]
+
+
+def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_: SimulatedPort, operation: Operation) -> None:
+        if isinstance(operation, Advance):
+            raise NotOfferedError("longer than the run may take")
+
+    monkeypatch.setattr(SimulatedPort, "check", check)
+    *_, cured = play(stories()["001-shorter-offer-of-the-client"], simulated())
+    assert [(one.found, one.holds) for one in cured.checks] == [("advance: not done", None), ("0", True), ("0", True)]
+    assert not cured.fails
+    assert not cured.holds
 
 
 def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
