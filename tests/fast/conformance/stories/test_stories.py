@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,8 @@ from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.operations import Advance, Operation
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
@@ -134,6 +137,24 @@ def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.Monk
     assert [(one.found, one.holds) for one in cured.checks] == [("advance: not done", None), ("0", True), ("0", True)]
     assert not cured.fails
     assert not cured.holds
+
+
+@pytest.mark.parametrize(
+    ("mutant", "world", "holds"),
+    [
+        ("monitor-twice-as-patient", "simulated", False),
+        ("monitor-twice-as-patient", "live", None),
+        (None, "live", True),
+    ],
+)
+def test_what_is_late_on_a_real_machine_decides_nothing(mutant: str | None, world: str, holds: bool | None) -> None:
+    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
+        for result in simulated(mutant)(plan):
+            result.world = world
+            yield result
+
+    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], run)
+    assert [one.holds for one in sick.checks if one.what == "silent-ms"] == [holds]
 
 
 def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
