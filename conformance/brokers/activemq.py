@@ -28,7 +28,7 @@ import msgspec
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
-from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
+from brokerproof.chaos.brokers.jars import DEBIAN_VERSION, RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import NotReady
@@ -248,6 +248,11 @@ def generation_of(version: str) -> dict[str, str]:
     return {
         area: next(name for first, name in generations if release >= first) for area, generations in GENERATIONS.items()
     }
+
+
+#: The default release, for who does not start it: what it is called, and what it is when it is asked for nothing.
+DEFAULT = f"activemq {DEBIAN_VERSION}"
+DEFAULT_SPEC = BrokerSpec(generation=generation_of(DEBIAN_VERSION))
 
 
 def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:

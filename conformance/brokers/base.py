@@ -213,6 +213,8 @@ class Adapter(ABC):
     lanes: int = 1
     #: Whether a run may get the broker of an earlier one; then the order of runs matters.
     shares: bool = True
+    #: Whether each run has a broker of its own, on which destinations may be called as in the program.
+    alone: bool = False
     #: Whether there is only one: a run that owns it waits for all others, and they for it.
     single: bool = False
     #: Whether runs at once use one broker, and so one laboratory, which collects dead letters for all.

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
 from brokerproof.conformance.brokers import check_broker, make_adapter
-from brokerproof.conformance.brokers.activemq import generation_of
-from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.brokers.activemq import DEFAULT, DEFAULT_SPEC
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program
@@ -143,12 +141,11 @@ def _lively(options: argparse.Namespace, story: Story | None, plan: list[tuple[s
 def _listed(options: argparse.Namespace) -> Iterator[str]:
     """The stories, and which of them the broker that is asked for, else ActiveMQ's default release, cannot show."""
     adapter = None if options.broker == REFERENCE else make_adapter(options.broker, home=options.home)
-    label = f"activemq {DEBIAN_VERSION}" if adapter is None else adapter.label
-    given = BrokerSpec(generation=generation_of(DEBIAN_VERSION))
+    label = DEFAULT if adapter is None else adapter.label
     yield f"on the reference broker, in virtual time and in processes, and on {label} but for what says otherwise:\n"
     for story in stories().values():
         if adapter is None:
-            why = next(filter(None, (lacking(half, given, OPERATIONS) for half in story.halves().values())), "")
+            why = next(filter(None, (lacking(half, DEFAULT_SPEC, OPERATIONS) for half in story.halves().values())), "")
         else:
             why = unshown(story, adapter)
         yield f"{story.name:<34}{story.title}\n" + (f"{'':<34}not on {label}: {why}\n" if why else "")
