@@ -84,6 +84,8 @@ RELEASES = tuple(sorted((DEBIAN_VERSION, *_ALL_IN_ONE, *_ARCHIVES, *_ASSEMBLED),
 class UnknownRelease(Exception):
     """A release that nobody has tried; the registry's gaps make guessing useless."""
 
+    exit_code = 2
+
     def __init__(self, version: str) -> None:
         super().__init__(f"ActiveMQ release {version!r} is not known; known: {', '.join(RELEASES)}")
         self.version = version
@@ -91,6 +93,8 @@ class UnknownRelease(Exception):
 
 class NotAHome(Exception):
     """A folder given as ActiveMQ's home that holds no broker."""
+
+    exit_code = 2
 
     def __init__(self, home: Path, lacks: str) -> None:
         super().__init__(f"{home} is not an ActiveMQ home: {lacks}; give the folder that holds bin/ and lib/")

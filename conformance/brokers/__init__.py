@@ -54,8 +54,8 @@ def _names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
 
 
-def check_broker(text: str, home: str | None = None) -> None:
-    """Raises ``UsageError`` for a broker that cannot exist, and for a home folder of one that has none."""
+def check_broker(text: str, home: str | None = None, mutant: str | None = None) -> None:
+    """Raises ``UsageError`` for a broker that cannot exist, and for a home folder or a mutant of one that has none."""
     from brokerproof.conformance.brokers.profile import read_profile
     from brokerproof.conformance.brokers.profiled import loaded
 
@@ -77,6 +77,8 @@ def check_broker(text: str, home: str | None = None) -> None:
             raise UsageError(f"broker {text!r}: {name} has no releases to choose from; write {name}")
     if home is not None and (adapter is None or not adapter.homes):
         raise UsageError(f"--home {home} is the home folder of a broker, but {text!r} is not started from one")
+    if mutant is not None and text != REFERENCE:
+        raise UsageError(f"--mutant {mutant} plants a defect in the reference broker, not in {text!r}")
 
 
 def make_adapter(
@@ -86,7 +88,7 @@ def make_adapter(
     from brokerproof.conformance.brokers.profile import read_profile
     from brokerproof.conformance.brokers.profiled import ProfileAdapter, loaded
 
-    check_broker(text, home)
+    check_broker(text, home, mutant)
     if client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known; one of {', '.join(CLIENTS)}")
     chosen = Chosen(text, home=home, mutant=mutant, client=client)

@@ -28,7 +28,7 @@ import msgspec
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
-from brokerproof.chaos.brokers.jars import RELEASES, BrokerJars, obtain
+from brokerproof.chaos.brokers.jars import DEBIAN_VERSION, RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import NotReady
@@ -36,6 +36,7 @@ from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
+from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import Send
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class ActiveMQEndpoint(Endpoint):
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
         del limit_bytes
-        return None if op in ("limit", "mqsc") else managed.operate(self.broker.jolokia, op, dest, to)
+        return managed.operate(self.broker.jolokia, op, dest, to) if op in OPERATIONS else None
 
     def restart(self, how: str) -> dict[str, int] | None:
         before = self.broker.process.pid
@@ -156,6 +157,7 @@ class ActiveMQAdapter(Adapter):
     releases = RELEASES
     homes = True
     connects = True
+    operations = OPERATIONS
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:
@@ -246,6 +248,11 @@ def generation_of(version: str) -> dict[str, str]:
     return {
         area: next(name for first, name in generations if release >= first) for area, generations in GENERATIONS.items()
     }
+
+
+#: The default release, for who does not start it: what it is called, and what it is when it is asked for nothing.
+DEFAULT = f"activemq {DEBIAN_VERSION}"
+DEFAULT_SPEC = BrokerSpec(generation=generation_of(DEBIAN_VERSION))
 
 
 def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:

@@ -27,7 +27,7 @@ from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from brokerproof.chaos.clocks import ClockFile, ClockReading
     from brokerproof.chaos.processes import Process, Supervisor
@@ -213,6 +213,8 @@ class Adapter(ABC):
     lanes: int = 1
     #: Whether a run may get the broker of an earlier one; then the order of runs matters.
     shares: bool = True
+    #: Whether each run has a broker of its own, on which destinations may be called as in the program.
+    alone: bool = False
     #: Whether there is only one: a run that owns it waits for all others, and they for it.
     single: bool = False
     #: Whether runs at once use one broker, and so one laboratory, which collects dead letters for all.
@@ -223,6 +225,8 @@ class Adapter(ABC):
     chooses_generations: bool = False
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
+    #: What its operator can be asked for.
+    operations: Collection[str] = ("purge", "move", "reset", "limit", "mqsc")
     #: The options of a command by which it was chosen.
     chosen: tuple[str, ...] = ()
     #: The releases to choose from (``NAME@RELEASE``), oldest first, and whether it can be started from a home folder.

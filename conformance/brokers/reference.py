@@ -168,6 +168,7 @@ class ReferenceAdapter(Adapter):
     label = "reference"
     workers = lanes = 12
     shares = False
+    alone = True
     chooses_generations = True
 
     def __init__(self, mutant: str | None = None) -> None:

@@ -99,6 +99,7 @@ class ThroughOpenWire(Adapter):
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
         self.lanes, self.shares = inner.lanes, inner.shares
+        self.alone = inner.alone
 
     def about(self) -> dict[str, str]:
         return self._inner.about()

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one verdict per line, as JSON")
     options = parser.parse_args(argv)
     check_mutant(options.mutant)
-    check_broker(options.broker, options.home)
+    check_broker(options.broker, options.home, options.mutant)
     name, program = _program(options.program, options.seed)
     catalogue = default_catalogue()
     wanted = catalogue.select(options.requirement)

@@ -18,6 +18,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase
+from hypothesis.errors import Flaky
 
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep
@@ -105,7 +106,7 @@ def polish(program: Program, fails: Predicate, examples_max: int = 400) -> Progr
         key = function_digest(test.hypothesis.inner_test) + b".secondary"  # type: ignore[attr-defined]  # private API, see the header
         database.save(key, choices_to_bytes(tuple(recorder.recorded)))
         test()
-    except _Fails:
+    except (_Fails, Flaky):  # the latter: its time was over before Hypothesis had seen the best one again
         return best[0]
     except (ImportError, AttributeError, TypeError):
         return program

@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         metavar="N",
         help=f"a difference that does not matter (default {TOLERANCE_MS})",
     )
-    parser.add_argument("--ttl-ms", type=_milliseconds, metavar="N", help="a time to live: is it long enough here?")
+    parser.add_argument("--ttl-ms", type=_life, metavar="N", help="a time to live: is it long enough here?")
     parser.add_argument("--json", action="store_true", help="the measurement, then one answer per line, as JSON")
     options = parser.parse_args(argv)
     where = address(options.broker, MESSAGING, (*STOMP, *OPENWIRE, *HTTP))
@@ -124,3 +124,9 @@ def _milliseconds(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds; give 0 or more")
+
+
+def _life(text: str) -> int:
+    if text == "0":
+        raise argparse.ArgumentTypeError("a message with a time to live of 0 never expires; give 1 or more")
+    return _milliseconds(text)

@@ -4,7 +4,8 @@ Rules
 * A negative count that moves is expected: consumers left before their messages were written (asynchronous dispatch and
   a prefetch larger than what they take). It costs dispatches, and comes back.
 * At rest (nothing dispatched or dequeued while we looked) the count must equal what the consumers hold. If not, the
-  counters are wrong for good: statistics were reset while messages were in flight, or a defect of the release.
+  counters are wrong for good: statistics were reset while messages were in flight, or a defect of the release. A count
+  that is too low is not at rest while frames wait for a socket: it comes back when they are written, or thrown away.
 * ``DispatchCount / DequeueCount`` is what churn costs; it is told from ``WASTE_RATIO`` on.
 """
 
@@ -90,7 +91,8 @@ def _difference(sight: Sight, name: str) -> int:
         return 0
     if samples[-1].get("ConsumerCount", 0) != len(sight.of(name)):
         return 0
-    return _series(sight, name)[-1] - _held(sight, name)
+    difference = _series(sight, name)[-1] - _held(sight, name)
+    return 0 if difference < 0 and sight.unwritten else difference
 
 
 def _swing(sight: Sight, name: str) -> str:
@@ -106,9 +108,11 @@ def _ratio(sight: Sight, name: str) -> float:
 
 def _waste(sight: Sight, name: str) -> str:
     last = sight.destinations[name][-1]
-    wasted = f", {last['WastedDispatchCount']} of them in vain" if "WastedDispatchCount" in last else ""
+    dispatched, vain = last.get("DispatchCount", 0), last.get("WastedDispatchCount")
+    # What was given back before it was written is wasted, and not counted as dispatched yet.
+    wasted = f", {vain} of them in vain" if vain is not None and vain <= dispatched else ""
     return (
-        f"{name}: {last.get('DispatchCount', 0)} dispatched{wasted}, {last.get('DequeueCount', 0)} dequeued "
+        f"{name}: {dispatched} dispatched{wasted}, {last.get('DequeueCount', 0)} dequeued "
         f"({_ratio(sight, name):.1f} for each)"
     )
 

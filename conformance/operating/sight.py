@@ -56,6 +56,9 @@ _CONSUMER: Final = (
     "Active",
 )
 
+#: The connections.
+_LINKS: Final = "connector=clientConnectors,connectorName=*,connectionViewType=clientId,connectionName=*"
+
 Figures = dict[str, Any]
 
 
@@ -72,6 +75,8 @@ class Sight:
     destinations: dict[str, list[Figures]] = field(default_factory=dict)
     beans: dict[str, str] = field(default_factory=dict)
     consumers: list[Figures] = field(default_factory=list)
+    #: Frames that the sockets of connections have not taken, at the last sample.
+    unwritten: int = 0
     #: Whether a queue's cursor could read a message into memory, where that was asked and answered.
     space: dict[str, bool] = field(default_factory=dict)
 
@@ -103,12 +108,14 @@ def look(jolokia: Jolokia, sleep: Callable[[float], None] = time.sleep) -> Sight
         sight.seconds = time.monotonic() - begun
         if len(sight.broker) >= SAMPLES or sight.seconds > LIMIT_S:
             break
-        sleep(WATCH_S / (SAMPLES - 1))
+        sleep(max(0.0, begun + len(sight.broker) * WATCH_S / (SAMPLES - 1) - time.monotonic()))
     kept = sight.broker[-1]
     sight.version = str(kept.get("BrokerVersion", "unknown"))
     sight.memory_rules = str(kept.get("Generation", generation_of(sight.version)).get("memory", "unknown"))
     consumers = jolokia.read_pattern(f"{jolokia.broker_bean},endpoint=Consumer,*", _CONSUMER)
     sight.consumers = [consumers[name] for name in sorted(consumers)]
+    links = jolokia.read_pattern(f"{jolokia.broker_bean},{_LINKS}", ("DispatchQueueSize",))
+    sight.unwritten = sum(one.get("DispatchQueueSize", 0) for one in links.values())
     _ask_for_space(jolokia, sight, begun)
     return sight
 

@@ -14,15 +14,15 @@ from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import Program
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder to write into. Raises ``UsageError``."""
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder to write into, which an option names. Raises ``UsageError``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise UsageError(
-            f"{folder}: cannot be written ({error.strerror}); give a folder that can be made and written (--out)"
+            f"{folder}: cannot be written ({error.strerror}); give a folder that can be made and written ({option})"
         ) from None
 
 

@@ -23,7 +23,6 @@ from functools import partial
 
 import msgspec
 
-from brokerproof.chaos.brokers.jars import NotAHome, UnknownRelease
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
 from brokerproof.chaos.channels import ChannelError
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, SupervisorGone
@@ -35,11 +34,12 @@ from brokerproof.conformance.brokers.base import Adapter, NotApplicableError
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import check_figures
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps.consume import Take
 from brokerproof.conformance.experiment.steps.probe import Pause, Probe
+from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.chaos import chaotic
@@ -107,7 +107,7 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
     started = time.monotonic()
     try:
-        adapter = adapter_of(options)
+        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
     except (ToolMissing, ToolFailed) as error:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
@@ -156,14 +156,6 @@ def _check_serves(adapter: Adapter) -> None:
     except BaseException:
         adapter.close()
         raise
-
-
-def adapter_of(options: SuiteOptions) -> Adapter:
-    """The broker of a suite. Raises ``UsageError`` for one that cannot exist, else as ``UNTESTABLE``."""
-    try:
-        return make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
-    except (UnknownRelease, NotAHome) as error:
-        raise UsageError(str(error)) from None
 
 
 def _applicable(adapter: Adapter, wanted: tuple[str, ...]) -> list[str]:
@@ -249,20 +241,21 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
 
 def real_ms(program: Program) -> int:
     """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
-    answered, and its deadline only patience with a slow machine.
+    answered, when the longest delay is over, and its deadline only patience with a slow machine.
     """
     waits = [step.ms for step in program.each_step() if isinstance(step, Advance)]
-    takes = [
-        step.deadline_ms for step in program.each_step() if isinstance(step, Take) and step.deadline_ms <= PATIENCE_MS
-    ]
+    takes = [step.deadline_ms for step in program.each_step() if isinstance(step, Take)]
     stays = [step.ms for step in program.steps if isinstance(step, Pause | Probe)]
-    return sum(waits) + sum(takes) + sum(stays)
+    delays = [step.delay_ms for step in program.each_step() if isinstance(step, Send)]
+    patience_ms = max((ms for ms in takes if ms > PATIENCE_MS), default=0)
+    delay_ms = min(patience_ms, max([0, *delays]))
+    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms
 
 
 class Bound:
     """What bounds runs: real time for the steps of each, how often a violation is run again, and an allowance."""
 
-    def __init__(self, program_ms: int, again: int, allowance: Allowance) -> None:
+    def __init__(self, program_ms: int | None, again: int, allowance: Allowance) -> None:
         self.program_ms = program_ms
         self.again = again
         self.is_over = allowance.is_over
@@ -308,7 +301,7 @@ def run_all(
         lanes, ahead = adapter.workers, 2 * adapter.workers
         if isinstance(plan, list):
             lanes, ahead = min(lanes, len(plan)), len(plan)
-        known = (lanes, ahead, iter(plan), Bound(BUDGET_MS, 0, Allowance()))
+        known = (lanes, ahead, iter(plan), Bound(None, 0, Allowance()))
         within = Bound(DRAWN_MS, AGAIN, allowance or Allowance())
         for lanes, ahead, entries, bound in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), within)):
             first = next(entries, None)
@@ -387,12 +380,13 @@ def run_live(
     wanted: tuple[str, ...],
     seed: int | None = None,
     mutant: str | None = None,
-    budget_ms: int = BUDGET_MS,
+    budget_ms: int | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> RunResult:
     """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did. What its
-    steps may take, and whether they have no time any more: as in ``LivePort``.
+    steps may take (None: twice what they say), and whether they have no time any more: as in ``LivePort``.
     """
+    budget_ms = max(BUDGET_MS, 2 * real_ms(program)) if budget_ms is None else budget_ms
     started = time.monotonic()
     problem = not_run = ""
     history = None

@@ -4,6 +4,7 @@ Rules
 * A requirement must have the verdict that the story expects, or *known failure* where *violated* is expected. What the
   broker does not offer or promise is left out, and said.
 * Any other MUST that is violated, and not known, is a deviation too.
+* What is late on a real machine may be the machine's fault: rules judge that (INA, DLY), a measure does not.
 * What could not be run (a tool or the broker is missing) is a problem, never a pass.
 """
 
@@ -16,9 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
+from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.history import Closed, History
+from brokerproof.conformance.experiment.history import Closed, History, Skipped
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.steps.probe import Probe
@@ -30,12 +32,14 @@ from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.measures import before_drain, measure
 from brokerproof.conformance.running.outcomes import GONE, outcomes
 from brokerproof.conformance.stories import Half, Story, by_generation
-from brokerproof.conformance.stories.story import Expects
+from brokerproof.conformance.stories.story import Expects, lacking
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
 
 #: Runs programs, given by name, in their order.
 Runner = Callable[[list[tuple[str, Program]]], Iterable[RunResult]]
 NS_PER_MS: Final = 1_000_000
+#: What a check is about that says which steps were not done.
+STEPS: Final = "steps"
 _UNTOLD = (VerdictKind.NOT_APPLICABLE, VerdictKind.NOT_RUN)
 _UNDECIDED = (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED)
 
@@ -71,7 +75,8 @@ class Played:
     @property
     def holds(self) -> bool:
         """Whether it behaved as documented, as far as this broker can show it, and showed something."""
-        return not self.result.problem and not self.fails and any(one.holds for one in self.checks)
+        told = any(one.holds for one in self.checks) and not any(one.what == STEPS for one in self.checks)
+        return told and not self.result.problem and not self.fails
 
 
 def play(story: Story, run: Runner, generation: dict[str, str] | None = None) -> Iterator[Played]:
@@ -89,8 +94,18 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
         own = history.header.declared.generation
         if result.broker == REFERENCE:
             own = resolve_generation(told.program.broker.generation)
-        checks = _checks(result, by_generation(told.expects, own), own)
+        checks = [*_undone(history), *_checks(result, by_generation(told.expects, own), own)]
         yield Played(half, result, checks, ends(history), said(history, story.curve), closings(history))
+
+
+def unshown(story: Story, adapter: Adapter) -> str:
+    """Why a broker cannot show a story; "" if it can."""
+    for half in story.halves().values():
+        program = adapter.cast(half.program)
+        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker, adapter.operations)
+        if why:
+            return why
+    return ""
 
 
 def _asking(program: Program, generation: dict[str, str]) -> Program:
@@ -169,16 +184,17 @@ def _sooner(expects: Expects, speed: int) -> Expects:
 def _checks(result: RunResult, expects: Expects, generation: dict[str, str]) -> list[Check]:
     assert result.history is not None
     verdicts = {verdict.requirement: verdict for verdict in result.verdicts}
-    checks = []
+    checks, live = [], result.world != "simulated"
     for what, expected in expects.items():
         if expected == "":
             continue
         if what in verdicts:
-            checks.append(_judged(verdicts[what], str(expected), live=result.world != "simulated"))
+            checks.append(_judged(verdicts[what], str(expected), live=live))
             continue
         low, high = expected if isinstance(expected, tuple) else (expected, expected)
         found = measure(result.history, what)
-        holds = None if found is None else low <= found <= high
+        is_late = found is not None and found > high and what.partition(":")[0].endswith("-ms")
+        holds = None if found is None or (live and is_late) else low <= found <= high
         words = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         checks.append(Check(what, words, "unknown" if found is None else f"{found:,.0f}", holds))
     return checks + [
@@ -194,6 +210,17 @@ def _promised(requirement: str, generation: dict[str, str]) -> bool:
     """Whether a broker of this generation promises it, and must keep that."""
     entry = default_catalogue()[requirement]
     return entry.level == "MUST" and all(entry.expected.get(name) != "violated" for name in generation.values())
+
+
+#: Steps that depend on what was delivered.
+_TAKING = ("take", "ack", "nack")
+
+
+def _undone(history: History) -> list[Check]:
+    """What was not done of the program, though it could have been: nobody knows what it would have shown."""
+    names = [one.step["do"] for one in history.events if isinstance(one, Skipped) and one.step["do"] not in _TAKING]
+    told = ", ".join(dict.fromkeys(names))
+    return [Check(STEPS, "done", f"{told}: not done", None)] if names else []
 
 
 def _judged(verdict: Verdict, expected: str, *, live: bool) -> Check:

@@ -10,13 +10,14 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import AnyStep
+from brokerproof.conformance.experiment.steps import AnyStep, Operate
 
 Curve = Literal["clocks", "links", "memory", "in-flight"]
 Expects = dict[str, Any]
@@ -98,3 +99,20 @@ def by_generation(expects: Expects, generation: dict[str, str]) -> Expects:
         else:
             found[what] = value
     return found
+
+
+def lacking(half: Half, given: BrokerSpec, operations: Collection[str]) -> str:
+    """Why a broker that is ``given`` when a half asks for its own, and obeys so much, cannot show it; "" if it can."""
+    asked = half.program.broker
+    undone = [step.op for step in half.program.steps if isinstance(step, Operate) and step.op not in operations]
+    if undone and "mqsc" not in undone:
+        return f"its operator cannot do what the story does to it while it runs ({undone[0]})"
+    for name in ("connector", "monitor_offer"):
+        if getattr(asked, name) is not None and getattr(given, name) is None:
+            return f"what it asks for of the broker's links cannot be chosen ({name})"
+    other = {area: name for area, name in asked.generation.items() if given.generation.get(area) != name}
+    if "ibm-mq" in other.values() or (other and not by_generation(half.expects, given.generation)):
+        return "it is about " + ", ".join(
+            f"{area}={name}, and this broker is {given.generation.get(area, 'neither')}" for area, name in other.items()
+        )
+    return ""

@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     where = address(options.broker, MANAGED, HTTP)
     if options.watch:
         if options.html is not None:
-            make_folder(options.html.parent)
+            make_folder(options.html.parent, "--html")
         looks = watched(lambda: reached(where, look_again), time.monotonic)
         return watch(where, looks, make_console(), options.html)
     sight = see(where)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final
 
+from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.program import Program, ProgramError
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
@@ -23,7 +24,6 @@ from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.live import (
     AGAIN,
     UNTESTABLE,
-    adapter_of,
     plan_of,
     random_plan,
     real_ms,
@@ -35,10 +35,9 @@ from brokerproof.conformance.running.live import (
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
 from brokerproof.conformance.running.silence import lost_voice
-from brokerproof.conformance.running.telling import Played, play
+from brokerproof.conformance.running.telling import Played, play, unshown
 from brokerproof.conformance.stories import Story, stories
 from brokerproof.reports.commands.night_bench import Bench, Tonight, broker_key, findings_of, story_name
-from brokerproof.reports.commands.story import unsaid
 from brokerproof.reports.store.journal import Unit
 from brokerproof.reports.store.nights import BLOCK, Finding, joined
 
@@ -126,10 +125,9 @@ class BrokerNight:
         if waiting:
             with self._bench() as bench:
                 for found in waiting:
-                    if self.tonight.spent_s() >= end_s:
-                        return
                     try:
-                        bench.see("again", found.what, [found], AGAIN + 1)
+                        if self.tonight.spent_s() + bench.lasts_s(found) <= end_s:
+                            bench.see("again", found.what, [found], AGAIN + 1)
                     except ProgramError as error:
                         self.tonight.say(f"{self.key}: {found.what} is not tried again: {error}")
 
@@ -143,14 +141,10 @@ class BrokerNight:
         plan = [
             (story_name(story, half), adapter.cast(told.program))
             for story in self._rotated(shortest, "stories", 2)
+            if not unshown(story, adapter)
             for half, told in story.halves().items()
         ]
-        able = [
-            (name, program)
-            for name, program in plan
-            if not adapter.refusal(program) and not unsaid(program, adapter.effective(program))
-        ]
-        self._play("stories", adapter, able, end_s)
+        self._play("stories", adapter, plan, end_s)
 
     def _corpus(self, end_s: float) -> None:
         adapter, wanted = self._adapter(), self.tonight.wanted
@@ -278,7 +272,7 @@ class BrokerNight:
         return plan[start:] + plan[:start]
 
     def _adapter(self) -> Adapter:
-        return adapter_of(SuiteOptions(broker=self.text, mutant=self.tonight.mutant))
+        return make_adapter(self.text, mutant=self.tonight.mutant)
 
     def _bench(self) -> Bench:
         return Bench(self.tonight, self.key, self._adapter())

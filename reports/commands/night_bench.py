@@ -19,13 +19,13 @@ import msgspec
 
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.brokers.chosen import hidden
-from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.program import Program, ProgramError
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.shrink import Shrinker
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.live import AGAIN, SEEN_ONCE, run_live, violated
+from brokerproof.conformance.running.live import AGAIN, SEEN_ONCE, real_ms, run_live, violated
 from brokerproof.conformance.running.shrinking import shrink_program, violates
 from brokerproof.conformance.running.telling import play
 from brokerproof.conformance.stories import Story, stories
@@ -64,6 +64,14 @@ def broker_key(text: str) -> str:
 def story_name(story: Story, half: str) -> str:
     """The name of the run of one half."""
     return f"{story.name}-{half}"
+
+
+def told_by(found: Finding) -> Story:
+    """The story that is a failure. Raises ``ProgramError`` where it is none any more."""
+    name = found.what.removeprefix("story ")
+    if name not in stories():
+        raise ProgramError(f"there is no story {name!r} any more")
+    return stories()[name]
 
 
 def findings_of(tonight: Tonight, key: str, result: RunResult) -> list[Finding]:
@@ -111,6 +119,14 @@ class Bench(contextlib.ExitStack):
         program = self.adapter.cast(program)
         return run_live(self.adapter, self._laboratory, program, name, wanted=tonight.wanted, mutant=tonight.mutant)
 
+    def lasts_s(self, found: Finding) -> float:
+        """How long it takes to run once what showed a failure, as far as its steps tell. Raises ``ProgramError``."""
+        if found.program:
+            programs = [kept_program(self.tonight.folder, found)]
+        else:
+            programs = [half.program for half in told_by(found).halves().values()]
+        return sum(real_ms(program) for program in programs) / 1000
+
     def see(self, stage: str, name: str, group: list[Finding], times: int) -> None:
         """Run what showed a ``group`` of failures up to so many times, and write down how often each showed."""
         shows, ran, shown = dict.fromkeys((one.what for one in group), 0), 0, None
@@ -129,7 +145,7 @@ class Bench(contextlib.ExitStack):
     def _once(self, found: Finding, name: str) -> tuple[set[str], RunResult | None]:
         """What one more run shows, and the run; a story's are no runs of the report."""
         if not found.program:
-            story = stories()[found.what.removeprefix("story ")]
+            story = told_by(found)
             played = play(story, lambda plan: [self.run(half, program) for half, program in plan])
             return {found.what} if any(half.fails for half in played) else set(), None
         program = kept_program(self.tonight.folder, found)

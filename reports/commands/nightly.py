@@ -84,10 +84,10 @@ def main(argv: Sequence[str]) -> int:
     check_mutant(options.mutant)
     check_chaos(None if options.chaos == "none" else options.chaos)
     for broker in options.broker:
-        check_broker(broker)
+        check_broker(broker, mutant=options.mutant)
     present_report(options.out)
     make_folder(options.out)
-    make_folder(options.state)
+    make_folder(options.state, "--state")
     with _alone(options.state):
         return _night(options)
 
@@ -221,6 +221,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         raise UsageError(f"--broker: {', '.join(twice)} is given twice; failures are filed under that name")
     if options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs} must be at least 1")
-    if options.mutant is not None and options.broker != [REFERENCE]:
-        raise UsageError(f"--mutant {options.mutant} plants a defect in the reference broker; give no other --broker")
     return options

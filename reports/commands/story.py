@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from brokerproof.conformance.brokers import check_broker, make_adapter
+from brokerproof.conformance.brokers.activemq import DEFAULT, DEFAULT_SPEC
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
+from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.folder import make_folder
 from brokerproof.conformance.running.live import real_ms, run_all
-from brokerproof.conformance.running.telling import Played, Runner, check_generation, hastened, play, simulated
+from brokerproof.conformance.running.telling import Played, check_generation, hastened, play, simulated, unshown
 from brokerproof.conformance.stories import Story, stories
 from brokerproof.conformance.stories.break_even import POLICIES, BreakEven
+from brokerproof.conformance.stories.story import lacking
 from brokerproof.reports.render.telling import break_even_text, story_text, write_pages
 
 #: A story that would take longer in real time is not begun.
@@ -44,23 +48,25 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--break-even", action="store_true", help="find the skew from which on messages are lost")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write a page for each story, and an index, there")
     options = parser.parse_args(argv)
+    check_broker(options.broker, options.home, options.mutant)
     if options.list:
-        sys.stdout.writelines(f"{story.name:<34}{story.title}\n" for story in stories().values())
+        sys.stdout.writelines(_listed(options))
         return OK
     chosen = [hastened(story, _speed(options.speed)) for story in _chosen(options.names, options.break_even)]
     check_mutant(options.mutant)
-    check_broker(options.broker, options.home)
     if options.out is not None:
         make_folder(options.out)
     live = (options.tier or ("simulated" if options.broker == REFERENCE else "live")) == "live"
-    run, generation = _runner(options, live=live), _generation(options)
-    told = []
+    if not live and options.broker != REFERENCE:
+        raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
+    generation, told = _generation(options), []
     for story in chosen:
+        run = partial(_lively, options, story) if live else simulated(options.mutant)
         played = list(play(story, run, generation))
         told.append((story, played))
         sys.stdout.write(story_text(story, played) + "\n")
         sys.stdout.flush()
-    found = _searched(run, generation, LIVE_MS if live else 1) if options.break_even else []
+    found = _searched(options, generation, live=live) if options.break_even else []
     sys.stdout.write(break_even_text(found))
     if options.out is not None:
         sys.stdout.write(f"report: {write_pages(options.out, told, found)}\n")
@@ -109,40 +115,37 @@ def _generation(options: argparse.Namespace) -> dict[str, str]:
     return check_generation(area, name)
 
 
-def _searched(run: Runner, generation: dict[str, str], resolution_ms: int) -> list[BreakEven]:
+def _searched(options: argparse.Namespace, generation: dict[str, str], *, live: bool) -> list[BreakEven]:
     """The break-even skew of every policy."""
     if generation:
         raise UsageError("--break-even is about clocks, whatever the generation; leave --generation out")
-    return [search(policy, run, resolution_ms) for policy in POLICIES]
+    run = partial(_lively, options, None) if live else simulated(options.mutant)
+    return [search(policy, run, LIVE_MS if live else 1) for policy in POLICIES]
 
 
-def _runner(options: argparse.Namespace, *, live: bool) -> Runner:
-    if not live:
-        if options.broker != REFERENCE:
-            raise UsageError(
-                f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live"
-            )
-        return simulated(options.mutant)
+def _lively(options: argparse.Namespace, story: Story | None, plan: list[tuple[str, Program]]) -> Iterable[RunResult]:
+    """Runs in real processes, of a story if it is one's."""
+    adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant)
+    cast = [(name, adapter.cast(program)) for name, program in plan]
+    refusals = (adapter.refusal(program) for _, program in cast)
+    why = next(filter(None, refusals), "") if story is None else unshown(story, adapter)
+    needed_ms = max(real_ms(program) for _, program in cast)
+    if needed_ms > REAL_MS_MAX:
+        why = why or f"it would take {needed_ms // 1000} s; give a higher --speed"
+    if why:
+        return [RunResult(name, adapter.label, "live", program, [], None, not_run=why) for name, program in cast]
     wanted = tuple(requirement.id for requirement in default_catalogue().judged())
-
-    def lively(plan: list[tuple[str, Program]]) -> Iterable[RunResult]:
-        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant)
-        cast = [(name, adapter.cast(program)) for name, program in plan]
-        for name, program in cast:
-            why = adapter.refusal(program) or unsaid(program, adapter.effective(program))
-            if real_ms(program) > REAL_MS_MAX:
-                why = why or f"it would take {real_ms(program) // 1000} s; give a higher --speed"
-            if why:
-                return [
-                    RunResult(name, adapter.label, "live", program, [], None, not_run=why) for name, program in cast
-                ]
-        return list(run_all(adapter, cast, wanted, options.mutant))
-
-    return lively
+    return list(run_all(adapter, cast, wanted, options.mutant))
 
 
-def unsaid(asked: Program, given: Program) -> str:
-    """What the program asks of the broker's own settings that this broker cannot be told."""
-    if asked.broker.monitor_offer is not None and given.broker.monitor_offer is None:
-        return "what this broker offers on its links cannot be chosen (monitor_offer)"
-    return ""
+def _listed(options: argparse.Namespace) -> Iterator[str]:
+    """The stories, and which of them the broker that is asked for, else ActiveMQ's default release, cannot show."""
+    adapter = None if options.broker == REFERENCE else make_adapter(options.broker, home=options.home)
+    label = DEFAULT if adapter is None else adapter.label
+    yield f"on the reference broker, in virtual time and in processes, and on {label} but for what says otherwise:\n"
+    for story in stories().values():
+        if adapter is None:
+            why = next(filter(None, (lacking(half, DEFAULT_SPEC, OPERATIONS) for half in story.halves().values())), "")
+        else:
+            why = unshown(story, adapter)
+        yield f"{story.name:<34}{story.title}\n" + (f"{'':<34}not on {label}: {why}\n" if why else "")

@@ -111,6 +111,12 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sorted((one for one in self.failures if one.found.broker == broker), key=lambda one: one.last)[::-1]
 
 
+class _Versioned(msgspec.Struct):
+    """What a state of any version has."""
+
+    format: str
+
+
 def after(state: State, night: Night, findings: Iterable[Finding]) -> State:
     """The state when a night has ended. Later findings of a failure count beside earlier ones."""
     table = {failure.found.key: failure for failure in state.failures}
@@ -148,14 +154,15 @@ def read_state(folder: Path) -> State:
     if not path.exists():
         return State()
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=State)
+        data = path.read_bytes()
+        found = msgspec.json.decode(data, type=_Versioned).format
+        if found == FORMAT:
+            return msgspec.json.decode(data, type=State)
     except (OSError, msgspec.DecodeError) as error:
         raise ReportError(
             f"{path}: not what `brokerproof nightly` keeps ({error}); remove it, or give another --state"
         ) from None
-    if state.format != FORMAT:
-        raise ReportError(f"{path}: its format is {state.format!r}, not {FORMAT!r}; give another --state")
-    return state
+    raise ReportError(f"{path}: its format is {found!r}, not {FORMAT!r}; give another --state")
 
 
 def write_state(folder: Path, state: State) -> None:

@@ -84,6 +84,12 @@ def test_stories_agree(laboratory: Laboratory, name: str) -> None:
     assert (run.differences, run.not_compared) == ([], [])
 
 
+def test_commands_to_a_queue_manager_are_about_the_queues_of_the_run(laboratory: Laboratory) -> None:
+    program = paced(programs()["mq-target-inhibited-at-the-release"])
+    run, _, _ = run_parity(ReferenceAdapter(), laboratory, "x", program)
+    assert (run.differences, run.not_compared) == ([], [])
+
+
 def test_a_broker_that_is_set_otherwise_is_found_out(laboratory: Laboratory) -> None:
     """The same program, but only the live broker keeps dead letters of volatile messages."""
     program = paced(stories()["live-000-1-stomp"].program)

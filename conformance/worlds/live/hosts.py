@@ -78,11 +78,11 @@ class Ticking(Telling, Protocol):
 class Hosts:
     """One run's. Times are the machine's monotonic nanoseconds unless they are said to be the run's."""
 
-    def __init__(self, laboratory: Laboratory, state: WorldState, recorder: Recorder) -> None:
+    def __init__(self, laboratory: Laboratory, state: WorldState, recorder: Recorder, *, alone: bool = False) -> None:
         self.laboratory = laboratory
         self.state = state
         self.recorder = recorder
-        self.names = RunNames(state.destinations)
+        self.names = RunNames(state.destinations, alone=alone)
         self.start_ns = time.monotonic_ns()
         #: Broker -> its process; bridge -> its host.
         self.endpoints: dict[str, Endpoint] = {}

@@ -1,4 +1,4 @@
-"""Names of one live run: everything physical is fresh per run, so that brokers may be shared and need no restart."""
+"""Names of one live run: where brokers outlive runs everything physical is fresh, so that they need no restart."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from brokerproof.conformance.experiment.destinations import Destinations
 
 
 class RunNames(Names):
-    """``run`` is part of all of them."""
+    """``run`` is part of all of them, or ``alone``, where commands may name destinations, only of messages' ids."""
 
-    def __init__(self, destinations: Destinations) -> None:
+    def __init__(self, destinations: Destinations, *, alone: bool = False) -> None:
         self.run = f"bp{secrets.token_hex(4)}"
-        super().__init__(destinations, f".{self.run}")
+        super().__init__(destinations, "" if alone else f".{self.run}")
 
     def on_wire(self, message: str) -> str:
         """How a message of this run is called on the wire."""

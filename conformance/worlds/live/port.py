@@ -91,7 +91,7 @@ class LivePort:
     def open(self, program: Program, state: WorldState, recorder: Recorder) -> None:
         self._program = program
         self._state = state
-        self.hosts = Hosts(self._laboratory, state, recorder)
+        self.hosts = Hosts(self._laboratory, state, recorder, alone=self._adapter.alone)
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
         self._bridges: dict[str, LiveBridge] = {}

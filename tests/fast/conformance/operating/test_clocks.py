@@ -140,6 +140,8 @@ def test_the_exit_code_says_whether_messages_are_safe(
     assert main(["clocks", "--ttl-ms", "4000"]) == VIOLATED
     assert main(["clocks", "--ttl-ms", "5001"]) == INCONCLUSIVE
     assert main(["clocks", "--ttl-ms", "soon"]) == USAGE
+    assert main(["clocks", "--ttl-ms", "0"]) == USAGE
+    assert "never expires" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,7 @@ def test_a_negative_count_is_explained_and_is_no_problem() -> None:
     assert found["negative-in-flight"].answer == "yes"
     assert "from -30 to -30" in found["negative-in-flight"].values[0]
     assert found["wasted-dispatches"].answer == "no", "nothing has been written yet"
+    assert not [one.id for one in found.values() if one.is_trouble]
 
 
 def test_churn_is_told_with_the_prefetch_that_would_end_it() -> None:
@@ -183,6 +184,10 @@ def test_counts_that_are_wrong_at_rest_are_a_problem() -> None:
     assert found.values == ["queue://q: InFlightCount -3, but its consumers hold 0"]
     swinging = Sight(broker=[{}, {}], destinations={"queue://q": [queue, {**queue, "InFlightCount": -1}]})
     assert not [one for one in inflight.questions(swinging) if one.is_trouble]
+    sight.unwritten = 1
+    assert not [one for one in inflight.questions(sight) if one.is_trouble], "it is on its way"
+    sight.destinations["queue://q"] = [{**queue, "InFlightCount": 2}] * 2
+    assert [one.id for one in inflight.questions(sight) if one.is_trouble] == ["unbalanced-in-flight"]
 
 
 def test_a_release_without_the_figures_gets_no_verdict() -> None:

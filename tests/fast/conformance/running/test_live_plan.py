@@ -20,7 +20,7 @@ from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, queues
-from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Restart
@@ -38,6 +38,7 @@ from brokerproof.conformance.running.live import (
     run_live,
 )
 from brokerproof.conformance.running.options import SuiteOptions
+from brokerproof.conformance.stories.delays import DELAY, waits
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 
 
@@ -151,14 +152,8 @@ def test_a_missing_tool_makes_every_program_not_run_by_name(monkeypatch: pytest.
     assert {verdict.verdict for result in results for verdict in result.verdicts} == {VerdictKind.NOT_RUN}
 
 
-def test_an_unknown_release_is_bad_usage() -> None:
-    with pytest.raises(UsageError, match=r"9\.9"):
-        live_runs(SuiteOptions(broker="activemq@9.9", tier="live"), ())
-
-
-def test_a_folder_that_is_no_broker_is_bad_usage(tmp_path: object) -> None:
-    with pytest.raises(UsageError, match="lib"):
-        live_runs(SuiteOptions(broker="activemq", tier="live", home=str(tmp_path)), ())
+def test_what_a_program_waits_for_takes_its_time() -> None:
+    assert [real_ms(waits(0)), real_ms(waits(0, delay=0))] == [DELAY, 0]
 
 
 def test_every_kind_has_its_capabilities() -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
-import msgspec
 import pytest
 
+from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
+from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.operations import Advance, Operation
+from brokerproof.conformance.experiment.program import Program
+from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
-from brokerproof.conformance.running.telling import breaking, hastened, play, simulated
-from brokerproof.conformance.stories import stories
+from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
+from brokerproof.conformance.stories import staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
-from brokerproof.reports.commands.story import unsaid
+from brokerproof.conformance.worlds.port import NotOfferedError
+from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.reports.render.curves import curves
 
 NAMES = sorted(stories())
@@ -76,6 +83,8 @@ def test_the_worst_instant_is_diagnosed(name: str) -> None:
     assert found is not None
     wanted = DIAGNOSES.get(name, DIAGNOSES.get(story.document))
     assert wanted == {answer.id for answer in found[-1] if answer.answer == "yes"} - BESIDE
+    counted = [re.search(r"(\d+) dispatched, (\d+) of them", text) for one in found[-1] for text in one.values]
+    assert all(int(one[1]) >= int(one[2]) for one in counted if one), counted
 
 
 def test_the_break_even_skew_is_where_theory_has_it() -> None:
@@ -94,11 +103,58 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
 
 
-def test_a_live_broker_is_asked_only_what_it_can_be_told() -> None:
-    asked = stories()["001-shorter-offer-of-the-broker"].sick.program
-    given = msgspec.structs.replace(asked, broker=msgspec.structs.replace(asked.broker, monitor_offer=None))
-    assert "monitor_offer" in unsaid(asked, given)
-    assert unsaid(asked, asked) == ""
+def test_the_list_says_what_activemq_cannot_show(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jars = SimpleNamespace(version=DEBIAN_VERSION)
+    monkeypatch.setattr("brokerproof.conformance.brokers.activemq.obtain", lambda *_: jars)
+    why = {name: unshown(story, ActiveMQAdapter()) for name, story in stories().items()}
+    assert {name: one for name, one in why.items() if one and name.startswith("00") and "ibm-mq" not in one}.keys() == {
+        "001-shorter-offer-of-the-broker",
+        "001-switched-off",
+        "001-no-keep-alives",
+        "001-deaf-peer",
+        "002-more-memory",
+        "002-rules-of-memory",
+        "002-rules-g0",
+        "002-rules-g2",
+    }
+    assert [name for name, one in why.items() if "ibm-mq" in one] == [one.name for one in staging.stories()]
+    assert why["002-rules-g0"] == "it is about memory=G0, and this broker is G3"
+    for words in ([], ["--broker", "activemq"]):
+        assert main(["story", "--list", *words]) == OK
+        told = re.findall(r"^(00\S+) .*\n +not on activemq 5.17.2: (.*)$", capsys.readouterr().out, re.MULTILINE)
+        assert [name for name, _ in told] == [name for name, one in why.items() if one]
+
+
+def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_: SimulatedPort, operation: Operation) -> None:
+        if isinstance(operation, Advance):
+            raise NotOfferedError("longer than the run may take")
+
+    monkeypatch.setattr(SimulatedPort, "check", check)
+    *_, cured = play(stories()["001-shorter-offer-of-the-client"], simulated())
+    assert [(one.found, one.holds) for one in cured.checks] == [("advance: not done", None), ("0", True), ("0", True)]
+    assert not cured.fails
+    assert not cured.holds
+
+
+@pytest.mark.parametrize(
+    ("mutant", "world", "holds"),
+    [
+        ("monitor-twice-as-patient", "simulated", False),
+        ("monitor-twice-as-patient", "live", None),
+        (None, "live", True),
+    ],
+)
+def test_what_is_late_on_a_real_machine_decides_nothing(mutant: str | None, world: str, holds: bool | None) -> None:
+    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
+        for result in simulated(mutant)(plan):
+            result.world = world
+            yield result
+
+    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], run)
+    assert [one.holds for one in sick.checks if one.what == "silent-ms"] == [holds]
 
 
 def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +166,9 @@ def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
         (["story", "000", "--generation", "memory=G1", "--broker", "activemq"], "leave it out"),
         (["story", "000", "--broker", "activemq", "--tier", "simulated"], "--tier live"),
         (["story", "000", "--home", "/nowhere"], "reference"),
+        (["story", "000", "--broker", "activemq", "--mutant", "expiry-never"], "not in 'activemq'"),
+        (["story", "000", "--broker", "activemq@9.9"], "5.17.2"),
+        (["story", "000", "--broker", "activemq", "--home", "/nowhere"], "bin/ and lib/"),
     ):
         assert main(words) == USAGE
         assert remedy in capsys.readouterr().err
@@ -127,7 +186,7 @@ def test_break_even_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["story", "--list"]) == OK
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(stories())
+    assert re.findall(r"^00\S+", capsys.readouterr().out, re.MULTILINE) == list(stories())
     assert main(["story", "000-broker-ahead", "--out", str(tmp_path)]) == OK
     text = capsys.readouterr().out
     assert re.search(r"sick: as documented(.|\n)*cured: as documented", text)

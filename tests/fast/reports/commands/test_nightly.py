@@ -80,8 +80,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(nightly, "time", SimpleNamespace(monotonic=found.monotonic, time_ns=lambda: 10**18))
     for module in (night, night_bench):
         monkeypatch.setattr(module, "stories", lambda: told)
+        monkeypatch.setattr(module, "real_ms", lambda _: 1000)
     monkeypatch.setattr(night, "plan_of", lambda _: [(name, corpus[name]) for name in (GOOD, BAD)])
-    monkeypatch.setattr(night, "real_ms", lambda _: 1000)
     monkeypatch.setattr(night, "refused_by", lambda _: [])
     monkeypatch.setattr(
         night, "random_plan", lambda _, options, __: iter([(f"{options.chaos}-{options.seed}", corpus[GOOD])])
@@ -152,6 +152,23 @@ def test_failures_are_new_then_open_then_gone(
     assert passed(state) == VIOLATED, "what came back is new"
     nights = read_state(state).nights
     assert [one.seed - nights[0].seed for one in nights] == [BLOCK * number for number in range(len(nights))]
+
+
+def test_what_cannot_be_tried_again_is_said_and_what_ends_too_late_is_not_begun(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    distinct(monkeypatch)
+    state = tmp_path / "state"
+    world.planted = lambda _: MUTANT
+    assert passed(state) == VIOLATED
+    monkeypatch.setattr(night_bench, "real_ms", lambda _: 30_000)
+    world.ran.clear()
+    assert passed(state, budget="100s") == OK
+    assert not any(name.startswith("again-") for name in world.ran), "its share is 20 s"
+    kept = (state / "state.json").read_text()
+    (state / "state.json").write_text(kept.replace(f"story {STORY}", "story 004-of-old"))
+    assert passed(state) == VIOLATED
+    assert "story 004-of-old is not tried again: there is no story '004-of-old' any more" in capsys.readouterr().err
 
 
 def test_what_shows_in_some_runs_only_is_flaky(world: World, tmp_path: Path) -> None:
@@ -264,14 +281,19 @@ def test_bad_usage_names_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--broker", "activemg"], "activemq"),
         (["--broker", "activemq", "--broker", "activemq"], "given twice"),
         (["--jobs", "0"], "at least 1"),
-        (["--mutant", MUTANT, "--broker", "activemq"], "no other --broker"),
+        (["--mutant", MUTANT, "--broker", "activemq"], "not in 'activemq'"),
     ):
         assert passed(state, *words, budget="1s") == USAGE, words
         assert remedy in capsys.readouterr().err
     (state / "state.json").write_text("{")
     assert passed(state) == USAGE
     assert "remove it, or give another --state" in capsys.readouterr().err
+    (state / "state.json").write_text('{"format": "brokerproof/nights/2", "later": 1}')
+    assert passed(state) == USAGE
+    assert "its format is 'brokerproof/nights/2'" in capsys.readouterr().err
     (state / "state.json").unlink()
+    assert main(["nightly", "--state", str(Path(__file__) / "state"), "--out", str(tmp_path / "out")]) == USAGE
+    assert "(--state)" in capsys.readouterr().err
     with nightly._alone(state):
         assert passed(state) == USAGE
     assert "another night is running" in capsys.readouterr().err
