@@ -166,7 +166,7 @@ class ReferenceAdapter(Adapter):
 
     name = "reference"
     label = "reference"
-    workers = lanes = 12
+    workers = lanes = 18
     shares = False
     chooses_generations = True
 
