@@ -7,7 +7,7 @@ each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
 * the file exists before the process starts, is never deleted and never written in place, because a missing file is the
   real time and half a line is another time, and a line that does not parse ends the process;
 * `FAKETIME` itself is never set, for it beats the file; monotonic clocks stay real; the runner is never faked;
-* a child under the preload must not fork without exec.
+* a child under the preload must not fork without exec while it has threads.
 Known exceptions: a slow drift (negative ppm) steps the wall clock back by one small step at a time. The cleaner knows
 the processes that it can see: in a container that shares /dev/shm with another, run it in neither.
 """

@@ -259,9 +259,11 @@ class Supervisor:
         cwd: Path | None = None,
         log: Path | None = None,
         channel: bool = False,
+        forked: bool = False,
     ) -> Process:
         """Start one child in a session of its own.
 
+        `forked`: it is `python -m MODULE` with a channel, and a fork server may start it (`fork_server.py`).
         `env` is its whole environment (default: ours without libfaketime's variables); `log` takes its standard error,
         and its standard output too unless `channel` joins input and output to a JSON lines channel. Raises
         `ProcessDiedAtStart` with the system's reason if the program cannot be executed.
@@ -275,6 +277,7 @@ class Supervisor:
             "env": dict(env) if env is not None else scrubbed(os.environ),
             "cwd": str(cwd or self.folder),
             "log": str(log_path),
+            "forked": forked,
         }
         log_start = log_path.stat().st_size if log_path.exists() else 0
         ours, theirs = socket.socketpair() if channel else (None, None)

@@ -15,6 +15,8 @@ Rules:
   number's next owner.
 * A folder that the runner gives to it goes with the runner, when the processes in it have gone.
 * Children ask the kernel to be killed if the supervisor itself dies.
+* Many children run the same Python module: a fork server for each kind of them has imported it (`fork_server.py`). They
+  are started as all others where it cannot: it ended, or has more than one thread.
 * A dead pid's libfaketime objects in shared memory are removed before the pid is free: a successor with the same number
   would die of them.
 Known exceptions: a grandchild that left the group survives the supervisor's own SIGKILL (not the runner's); Linux 5.3
@@ -42,6 +44,9 @@ PACKET_BYTES = 180_000  # below the default socket buffer (208 KiB), so that a r
 END_DEADLINE_NS = 4_000_000_000
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+IMPORT_TIMEOUT_S = 5.0  # less than the runner waits for an answer
+FORK_SERVER = "brokerproof.chaos.fork_server"
+CLOCK_VARIABLE = "FAKETIME_TIMESTAMP_FILE"  # each child of a fork server has its own
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # the folder in which libfaketime itself puts its objects
 Table = dict[int, int]
 
@@ -53,12 +58,31 @@ class BadRequest(Exception):
 class Child:
     """One process that the runner asked for: our number and the kernel's, how it ended (None while it runs)."""
 
-    def __init__(self, number: int, name: str, started: subprocess.Popen[bytes]) -> None:
+    def __init__(self, number: int, name: str, pid: int) -> None:
         self.number = number
         self.name = name
-        self.pid = started.pid
-        self.started = started
+        self.pid = pid
         self.returncode: int | None = None
+
+
+class ForkServer:
+    """Our end of the socket of a fork server."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.control.settimeout(IMPORT_TIMEOUT_S)
+        self.ready = False
+
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        """The process number of a new child; 0 if the server has ended, or its imports take too long."""
+        try:
+            if not self.ready:
+                self.ready = bool(self.control.recv(PACKET_BYTES))
+                self.control.settimeout(None)  # from now on each request has its answer
+            socket.send_fds(self.control, [json.dumps(request).encode()], descriptors)
+            return int(self.control.recv(PACKET_BYTES) or 0)
+        except OSError:
+            return 0
 
 
 def parse_request(packet: bytes) -> dict[str, Any]:
@@ -127,6 +151,7 @@ class Warden:
         self.runner = os.pidfd_open(runner_pid)
         self.children: dict[int, Child] = {}  # by our number
         self.running: dict[int, Child] = {}  # by process number
+        self.fork_servers: dict[str, ForkServer] = {}  # by what they run
         self.stopped = False
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -202,6 +227,27 @@ class Warden:
         return True
 
     def _spawn(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
+        with Path(request["log"]).open("ab") as log:
+            pid = self._fork(request, [*descriptors, log.fileno()]) if request.get("forked") else 0
+            pid = pid or self._start(request, descriptors[0] if descriptors else None, log.fileno())
+        child = Child(len(self.children) + 1, request["name"], pid)
+        self.children[child.number] = self.running[pid] = child
+        return {"child": child.number, "pid": pid}, [os.pidfd_open(pid)]
+
+    def _fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        """Have a fork server start it; the process number, or 0."""
+        (interpreter, option, module), env = request["argv"][:3], request["env"]
+        lasting = {name: value for name, value in env.items() if name != CLOCK_VARIABLE}
+        kind = json.dumps([interpreter, option, module, request["cwd"], lasting])
+        if kind not in self.fork_servers:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.fork_servers[kind] = ForkServer(ours)
+            with theirs:
+                words = {**request, "argv": [interpreter, option, FORK_SERVER, module]}
+                self._start(words, theirs.fileno(), sys.stderr.fileno())
+        return self.fork_servers[kind].fork(request, descriptors)
+
+    def _start(self, request: dict[str, Any], channel: int | None, log: int) -> int:
         own = os.getpid()
 
         def before_exec() -> None:
@@ -209,21 +255,19 @@ class Warden:
             if os.getppid() != own:  # the supervisor died between the fork and the line above
                 os._exit(1)
 
-        channel = descriptors[0] if descriptors else None
-        with Path(request["log"]).open("ab") as log:
-            started = subprocess.Popen(
-                request["argv"],
-                stdin=subprocess.DEVNULL if channel is None else channel,
-                stdout=log if channel is None else channel,
-                stderr=log,
-                cwd=request["cwd"],
-                env=request["env"],
-                start_new_session=True,
-                preexec_fn=before_exec,  # noqa: PLW1509  # safe here: this program has one thread and is never faked
-            )
-        child = Child(len(self.children) + 1, request["name"], started)
-        self.children[child.number] = self.running[child.pid] = child
-        return {"child": child.number, "pid": child.pid}, [os.pidfd_open(started.pid)]
+        started = subprocess.Popen(
+            request["argv"],
+            stdin=subprocess.DEVNULL if channel is None else channel,
+            stdout=log if channel is None else channel,
+            stderr=log,
+            cwd=request["cwd"],
+            env=request["env"],
+            start_new_session=True,
+            preexec_fn=before_exec,  # noqa: PLW1509  # safe here: this program has one thread and is never faked
+        )
+        # Else subprocess would later wait for this number itself, and take another child's end for it.
+        started.returncode = 0
+        return started.pid
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[int]]:
         child = self._child(request)
@@ -282,8 +326,6 @@ class Warden:
             _, status = os.waitpid(pid, 0)
             if child is not None:
                 child.returncode = os.waitstatus_to_exitcode(status)
-                # Else subprocess would later wait for this number itself, and take another child's end for it.
-                child.started.returncode = child.returncode
 
     def _end_all(self) -> list[int]:
         """Kill every descendant until none is left; gives the numbers of those that would not die in time."""

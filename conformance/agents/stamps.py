@@ -134,11 +134,13 @@ class ArrivalClock:
 class Arrivals:
     """What one connection brings, in its order."""
 
-    __slots__ = ("earliest_ns",)
+    __slots__ = ("_latest_ns", "earliest_ns")
 
     def __init__(self) -> None:
         #: What is still to be read arrived no earlier.
         self.earliest_ns = time.monotonic_ns()
+        #: What was read had arrived by then.
+        self._latest_ns = 0
 
     def nothing_there(self) -> None:
         """The socket is empty now."""
@@ -149,4 +151,6 @@ class Arrivals:
         first_ns = self.earliest_ns
         low_ns, high_ns = clock.interval(ancillary, first_ns, read_ns)
         self.earliest_ns = low_ns
-        return first_ns, low_ns, high_ns
+        # A read without a stamp ends when it was read; the next one may be stamped earlier, but did not come earlier.
+        self._latest_ns = max(high_ns, self._latest_ns)
+        return first_ns, low_ns, self._latest_ns

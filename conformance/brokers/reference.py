@@ -166,7 +166,7 @@ class ReferenceAdapter(Adapter):
 
     name = "reference"
     label = "reference"
-    workers = lanes = 12
+    workers = lanes = 18
     shares = False
     alone = True
     chooses_generations = True
@@ -192,7 +192,7 @@ class ReferenceAdapter(Adapter):
         config.write_text(configuration(program.broker, program.broker_host().name), encoding="utf-8")
         clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
         start = (
-            ["brokerproof.reference_broker.server"]
+            ["brokerproof.reference_broker.server.__main__"]
             if self.mutant is None
             else ["brokerproof.conformance.commands.serve", "--mutant", self.mutant]
         )
@@ -201,7 +201,8 @@ class ReferenceAdapter(Adapter):
         def spawn(port: int) -> Process:
             argv = [sys.executable, "-m", *start, "--port", str(port), "--admin-port", "0", "--config", str(config)]
             fresh = name if port == 0 else laboratory.fresh_name(name)
-            return laboratory.supervisor.spawn(fresh, [*argv, *storage], env=env, cwd=laboratory.folder, channel=True)
+            argv += storage
+            return laboratory.supervisor.spawn(fresh, argv, env=env, cwd=laboratory.folder, channel=True, forked=True)
 
         return ReferenceEndpoint(spawn, clock)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -273,47 +272,36 @@ def run_all(
     """Run a plan, in its order, then what is ``drawn`` within the allowance; everything is stopped when the iterator
     ends or is closed.
 
-    An adapter whose brokers are cheap lets several programs run side by side: their time is mostly waiting. What is
-    drawn is not drawn far ahead, because a budget may end it, and happens in one laboratory, so that agents are shared.
+    An adapter whose brokers are cheap lets several programs run side by side: their time is mostly waiting. All happen
+    in one laboratory, so that agents are shared. What is drawn is not drawn far ahead, because a budget may end it.
     """
-    with contextlib.ExitStack() as stack:
-        rooms: list[Laboratory] = []
-        # The last to come is the first to go: what the adapter keeps is owned by the laboratories' supervisors.
-        laboratories = stack.enter_context(contextlib.ExitStack())
-        stack.callback(adapter.close)
+    # The last to come is the first to go: what the adapter keeps is owned by the laboratory's supervisor.
+    with contextlib.ExitStack() as laboratories, contextlib.closing(adapter):
 
-        def run(entry: tuple[str, Program], bound: Bound, free: queue.SimpleQueue[Laboratory]) -> RunResult:
-            laboratory = free.get()
+        def run(entry: tuple[str, Program], bound: Bound, laboratory: Laboratory) -> RunResult:
             once = partial(run_live, adapter, laboratory, entry[1], entry[0], wanted=wanted, mutant=mutant)
-            try:
-                result, runs = once(budget_ms=bound.program_ms, is_over=bound.is_over), 1
-                again = bound.again or (AGAIN if _is_timed(result) else 0)
-                while violated(result) and runs <= again and not bound.is_over_again():
-                    runs += 1
-                    if _confirms(result, once(budget_ms=bound.program_ms, is_over=bound.is_over_again)):
-                        return result
-                if again:
-                    result.verdicts = [_doubted(verdict, runs) for verdict in result.verdicts]
-                return result
-            finally:
-                free.put(laboratory)
+            result, runs = once(budget_ms=bound.program_ms, is_over=bound.is_over), 1
+            again = bound.again or (AGAIN if _is_timed(result) else 0)
+            while violated(result) and runs <= again and not bound.is_over_again():
+                runs += 1
+                if _confirms(result, once(budget_ms=bound.program_ms, is_over=bound.is_over_again)):
+                    return result
+            if again:
+                result.verdicts = [_doubted(verdict, runs) for verdict in result.verdicts]
+            return result
 
         lanes, ahead = adapter.workers, 2 * adapter.workers
         if isinstance(plan, list):
             lanes, ahead = min(lanes, len(plan)), len(plan)
         known = (lanes, ahead, iter(plan), Bound(None, 0, Allowance()))
         within = Bound(DRAWN_MS, AGAIN, allowance or Allowance())
+        laboratory = None
         for lanes, ahead, entries, bound in (known, (adapter.lanes, 2 * adapter.lanes, iter(drawn), within)):
             first = next(entries, None)
             if first is None or STOP.is_set():
                 continue
-            wanted_rooms = lanes if bound is known[-1] and not adapter.crowds else 1
-            while len(rooms) < wanted_rooms:
-                rooms.append(laboratories.enter_context(Laboratory(crowded=adapter.crowds)))
-            free: queue.SimpleQueue[Laboratory] = queue.SimpleQueue()
-            for lane in range(lanes):
-                free.put(rooms[lane % wanted_rooms])
-            play = partial(run, bound=bound, free=free)
+            laboratory = laboratory or laboratories.enter_context(Laboratory(crowded=adapter.crowds))
+            play = partial(run, bound=bound, laboratory=laboratory)
             yield from _side_by_side(lanes, ahead, itertools.chain([first], entries), play, bound)
 
 

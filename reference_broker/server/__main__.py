@@ -4,4 +4,5 @@ import sys
 
 from brokerproof.reference_broker.server.serve import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

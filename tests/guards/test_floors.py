@@ -57,6 +57,7 @@ LOOSE = {
         "channels.py",
         "clocks.py",
         "doctor.py",
+        "fork_server.py",
         "links.py",
         "ports.py",
         "preload.py",

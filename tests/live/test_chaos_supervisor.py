@@ -14,14 +14,17 @@ from pathlib import Path
 import pytest
 
 from brokerproof.chaos.channels import ChannelClosed, ChannelTimeout
+from brokerproof.chaos.clocks import ClockFile, clock_environment
 from brokerproof.chaos.processes import (
     NotReady,
+    Process,
     ProcessDiedAtStart,
     Supervisor,
     SupervisorGone,
     pid_alive,
     process_state,
 )
+from tests.live.bench import need_clocks
 
 pytestmark = pytest.mark.live
 # A shell that ignores SIGTERM, with one child in its group and one that left it; all of them sleep for long.
@@ -181,6 +184,68 @@ def test_nothing_that_fakes_is_inherited(supervisor: Supervisor, monkeypatch: py
     assert child.wait(2000) == 0
     assert "BROKERPROOF_SEEN=yes" in child.log_tail(100_000)
     assert not re.search("^FAKETIME", child.log_tail(100_000), re.MULTILINE)
+
+
+# Tells what it is, and ends as it is told.
+TELLER = """
+import json, os, sys, threading, time
+if __name__ == "__main__":
+    forked = "brokerproof.chaos.supervisor" in sys.modules
+    who = [sys.argv[1:], os.getsid(0), os.getppid(), forked]
+    what = [os.environ["OWN"], os.getcwd(), sys.path[0], len(os.listdir("/proc/self/fd"))]
+    print(json.dumps({"who": who, "what": what, "wall_s": time.time()}), flush=True)
+    sys.exit(json.loads(sys.stdin.readline())["code"])
+"""
+
+
+def _teller(supervisor: Supervisor, offset_ms: int, source: str = TELLER, *, forked: bool = True) -> Process:
+    (supervisor.folder / "teller.py").write_text(source, encoding="utf-8")
+    name = f"teller{offset_ms}"
+    clock = ClockFile(supervisor.folder / f"{name}.clock", offset_ms)
+    env = clock_environment(clock, os.environ) | {"OWN": "yes"}
+    argv = [sys.executable, "-m", "teller", name]
+    return supervisor.spawn(name, argv, env=env, channel=True, forked=forked)
+
+
+def test_who_is_forked_is_as_who_is_started(supervisor: Supervisor) -> None:
+    need_clocks()
+    found = []
+    for forked, offset_ms in ((False, 5_000_000), (True, 1_000_000), (True, -7_000_000)):
+        child = _teller(supervisor, offset_ms, forked=forked)
+        told = child.channel.receive(20_000)
+        assert told["who"] == [[child.name], child.pid, supervisor.pid, forked]
+        assert abs(told["wall_s"] - time.time() - offset_ms / 1000) < 100
+        found.append(told["what"])
+        child.pause()
+        child.resume()
+        child.channel.send({"code": 7})
+        assert child.wait(20_000) == 7
+        assert child.log_tail() == ""
+    assert found[0] == found[1] == found[2]
+
+
+def test_who_is_forked_dies_with_the_supervisor(tmp_path: Path) -> None:
+    need_clocks()
+    supervisor = Supervisor(tmp_path)
+    children = [_teller(supervisor, offset_ms) for offset_ms in (0, 1000)]
+    for child in children:
+        child.channel.receive(20_000)
+    os.kill(supervisor.pid, signal.SIGKILL)
+    _await_all_dead([child.pid for child in children], timeout_s=5)
+    supervisor.close()
+
+
+@pytest.mark.parametrize("hindrance", ["threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "1 / 0"])
+def test_who_cannot_be_forked_is_started(hindrance: str, supervisor: Supervisor) -> None:
+    need_clocks()
+    child = _teller(supervisor, 0, TELLER.replace("if __name__", f"{hindrance}\nif __name__"))
+    if "Thread" in hindrance:
+        assert child.channel.receive(20_000)["who"][-1] is False
+        child.channel.send({"code": 3})
+        assert child.wait(20_000) == 3
+    else:
+        assert child.wait(20_000) == 1
+        assert "ZeroDivisionError" in child.log_tail()
 
 
 def _three_lines(text: str) -> str | None:

@@ -78,7 +78,9 @@ class LiveBridge:
             laboratory = self._hosts.laboratory
             argv = [sys.executable, "-m", self.module, *self._words]
             _, env = laboratory.clock(name := laboratory.fresh_name("bridge"), 0)
-            self._process = laboratory.supervisor.spawn(name, argv, env=env, cwd=laboratory.folder, channel=True)
+            self._process = laboratory.supervisor.spawn(
+                name, argv, env=env, cwd=laboratory.folder, channel=True, forked=True
+            )
 
     def begin(self) -> None:
         """Open two sockets."""

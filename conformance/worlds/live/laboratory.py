@@ -118,7 +118,7 @@ class Laboratory:
         name = self.fresh_name(f"{via}-agent")
         clock, env = self.clock(name, offset_ms)
         argv = words if via == AGENT else (sys.executable, "-m", MODULES[via], *words)
-        process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True)
+        process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True, forked=via != AGENT)
         return AgentHost(name, via, process, clock, words)
 
     # -- clocks, names, links

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,8 +137,7 @@ def test_a_late_word_about_a_dead_child_reaches_nobody(monkeypatch: pytest.Monke
     """Process numbers come again: here a living child has the number of a dead one."""
     reached: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "killpg", lambda pid, number: reached.append((pid, number)))
-    started = SimpleNamespace(pid=4711)
-    dead, alive = (Child(number, "x", started) for number in (1, 2))  # type: ignore[arg-type]  # only its pid is read
+    dead, alive = (Child(number, "x", pid=4711) for number in (1, 2))
     dead.returncode = -signal.SIGKILL
     warden = Warden.__new__(Warden)
     warden.children = {1: dead, 2: alive}

@@ -72,6 +72,15 @@ def test_what_one_connection_brings_keeps_its_order(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stamps, "_FRESH_NS", 0)
     again_ns, low_later_ns, high_later_ns = arrivals.read(clock, stamped(later_ns), later_ns + 60_000)
     assert low_ns <= again_ns <= low_later_ns <= high_later_ns
+    assert high_ns <= high_later_ns
+
+
+def test_what_is_stamped_after_a_read_without_a_stamp_arrived_no_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ArrivalClock, "_bounce", lambda self: (OFFSET_NS, ERROR_NS))
+    clock, arrivals = ArrivalClock(), Arrivals()
+    at_ns = arrivals.earliest_ns + 100_000
+    assert arrivals.read(clock, [], at_ns)[2] == at_ns
+    assert arrivals.read(clock, stamped(at_ns - 50_000), at_ns + 10_000)[2] == at_ns
 
 
 def test_a_machine_whose_kernel_stamps_nothing_still_has_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
