@@ -250,9 +250,10 @@ def generation_of(version: str) -> dict[str, str]:
     }
 
 
-#: The default release, for who does not start it: what it is called, and what it is when it is asked for nothing.
+#: The default release, for who does not start it: what it is called, is when it is asked for nothing, and offers.
 DEFAULT = f"activemq {DEBIAN_VERSION}"
 DEFAULT_SPEC = BrokerSpec(generation=generation_of(DEBIAN_VERSION))
+DEFAULT_OFFERS = frozenset({*CAPABILITIES, *OPERATIONS})
 
 
 def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:

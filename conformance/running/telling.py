@@ -38,8 +38,8 @@ from brokerproof.reference_broker.core.config import ConfigError, resolve_genera
 #: Runs programs, given by name, in their order.
 Runner = Callable[[list[tuple[str, Program]]], Iterable[RunResult]]
 NS_PER_MS: Final = 1_000_000
-#: What a check is about that says which steps were not done.
-STEPS: Final = "steps"
+#: What is expected of any other MUST.
+UNBROKEN: Final = "not violated"
 _UNTOLD = (VerdictKind.NOT_APPLICABLE, VerdictKind.NOT_RUN)
 _UNDECIDED = (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_EXERCISED)
 
@@ -75,8 +75,7 @@ class Played:
     @property
     def holds(self) -> bool:
         """Whether it behaved as documented, as far as this broker can show it, and showed something."""
-        told = any(one.holds for one in self.checks) and not any(one.what == STEPS for one in self.checks)
-        return told and not self.result.problem and not self.fails
+        return not self.result.problem and not self.fails and any(one.holds for one in self.checks)
 
 
 def play(story: Story, run: Runner, generation: dict[str, str] | None = None) -> Iterator[Played]:
@@ -94,15 +93,16 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
         own = history.header.declared.generation
         if result.broker == REFERENCE:
             own = resolve_generation(told.program.broker.generation)
-        checks = [*_undone(history), *_checks(result, by_generation(told.expects, own), own)]
+        checks = _excused(history, _checks(result, by_generation(told.expects, own), own))
         yield Played(half, result, checks, ends(history), said(history, story.curve), closings(history))
 
 
 def unshown(story: Story, adapter: Adapter) -> str:
     """Why a broker cannot show a story; "" if it can."""
+    offers = {*adapter.capabilities(), *adapter.operations}
     for half in story.halves().values():
         program = adapter.cast(half.program)
-        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker, adapter.operations)
+        why = adapter.refusal(program) or lacking(half, adapter.effective(program).broker, offers)
         if why:
             return why
     return ""
@@ -198,7 +198,7 @@ def _checks(result: RunResult, expects: Expects, generation: dict[str, str]) -> 
         words = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         checks.append(Check(what, words, "unknown" if found is None else f"{found:,.0f}", holds))
     return checks + [
-        Check(verdict.requirement, "not violated", "violated", holds=False, text=verdict.text)
+        Check(verdict.requirement, UNBROKEN, "violated", holds=False, text=verdict.text)
         for verdict in result.verdicts
         if verdict.verdict is VerdictKind.VIOLATED
         and verdict.requirement not in expects
@@ -216,11 +216,13 @@ def _promised(requirement: str, generation: dict[str, str]) -> bool:
 _TAKING = ("take", "ack", "nack")
 
 
-def _undone(history: History) -> list[Check]:
-    """What was not done of the program, though it could have been: nobody knows what it would have shown."""
+def _excused(history: History, checks: list[Check]) -> list[Check]:
+    """The same, if all was done of the program that could have been; else nobody knows what it would have shown."""
     names = [one.step["do"] for one in history.events if isinstance(one, Skipped) and one.step["do"] not in _TAKING]
-    told = ", ".join(dict.fromkeys(names))
-    return [Check(STEPS, "done", f"{told}: not done", None)] if names else []
+    if not names:
+        return checks
+    told = Check("steps", "done", f"{', '.join(dict.fromkeys(names))}: not done", None)
+    return [told, *(one if one.expected == UNBROKEN else replace(one, holds=None) for one in checks)]
 
 
 def _judged(verdict: Verdict, expected: str, *, live: bool) -> Check:

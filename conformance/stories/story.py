@@ -17,7 +17,7 @@ from typing import Any, Literal
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec, MonitorSpec
 from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import AnyStep, Operate
+from brokerproof.conformance.experiment.steps import AnyStep, Operate, Send
 
 Curve = Literal["clocks", "links", "memory", "in-flight"]
 Expects = dict[str, Any]
@@ -101,10 +101,14 @@ def by_generation(expects: Expects, generation: dict[str, str]) -> Expects:
     return found
 
 
-def lacking(half: Half, given: BrokerSpec, operations: Collection[str]) -> str:
-    """Why a broker that is ``given`` when a half asks for its own, and obeys so much, cannot show it; "" if it can."""
-    asked = half.program.broker
-    undone = [step.op for step in half.program.steps if isinstance(step, Operate) and step.op not in operations]
+def lacking(half: Half, given: BrokerSpec, offers: Collection[str]) -> str:
+    """Why a broker that is ``given`` when a half asks for its own, and ``offers`` these capabilities and operations of
+    its operator, cannot show it; "" if it can.
+    """
+    asked, steps = half.program.broker, half.program.steps
+    if "broker-ttl" not in offers and any(isinstance(step, Send) and step.life_ms for step in steps):
+        return "it counts no time to live by its own clock (broker-ttl)"
+    undone = [step.op for step in steps if isinstance(step, Operate) and step.op not in offers]
     if undone and "mqsc" not in undone:
         return f"its operator cannot do what the story does to it while it runs ({undone[0]})"
     for name in ("connector", "monitor_offer"):

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from brokerproof.conformance.brokers import check_broker, make_adapter
-from brokerproof.conformance.brokers.activemq import DEFAULT, DEFAULT_SPEC
+from brokerproof.conformance.brokers.activemq import DEFAULT, DEFAULT_OFFERS, DEFAULT_SPEC
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
-from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.mutants import check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.break_even import search
@@ -145,7 +144,8 @@ def _listed(options: argparse.Namespace) -> Iterator[str]:
     yield f"on the reference broker, in virtual time and in processes, and on {label} but for what says otherwise:\n"
     for story in stories().values():
         if adapter is None:
-            why = next(filter(None, (lacking(half, DEFAULT_SPEC, OPERATIONS) for half in story.halves().values())), "")
+            reasons = (lacking(half, DEFAULT_SPEC, DEFAULT_OFFERS) for half in story.halves().values())
+            why = next(filter(None, reasons), "")
         else:
             why = unshown(story, adapter)
         yield f"{story.name:<34}{story.title}\n" + (f"{'':<34}not on {label}: {why}\n" if why else "")

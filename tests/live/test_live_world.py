@@ -16,6 +16,7 @@ from brokerproof.conformance.agents import kinds
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.destinations import Destinations, queues
 from brokerproof.conformance.experiment.history import (
     Arrive,
     ClockSample,
@@ -38,6 +39,7 @@ from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.live import run_live
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
+from brokerproof.conformance.worlds.live.names import RunNames
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import events, make_laboratory, need_clocks, program
 
@@ -178,12 +180,14 @@ def test_what_takes_too_long_is_skipped_and_said(laboratory: Laboratory) -> None
 
 
 def test_runs_do_not_meet(laboratory: Laboratory) -> None:
-    """The same program twice at once on one broker would be two sets of names; here: the names differ."""
+    """Each has a broker of its own, which calls a queue as the program does; where brokers are shared names differ."""
     first, second = LiveWorld(ReferenceAdapter(), laboratory), LiveWorld(ReferenceAdapter(), laboratory)
     first.open(program())
     second.open(program())
     mine, others = first.port.hosts.names, second.port.hosts.names
-    assert mine.physical("q0") != others.physical("q0")
+    assert mine.physical("q0") == others.physical("q0") == "queue://q0"
+    shared = [RunNames(Destinations(queues("q0"))).physical("q0") for _ in range(2)]
+    assert shared[0] != shared[1]
     assert mine.physical("ActiveMQ.DLQ") == others.physical("ActiveMQ.DLQ")
     assert mine.ours(others.on_wire("p0/1")) is None
     assert mine.ours(mine.on_wire("p0/1")) == "p0/1"
