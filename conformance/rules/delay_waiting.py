@@ -298,7 +298,8 @@ def by_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
 
 def scheduled(facts: Facts) -> list[Reading]:
     """Figures of waiting messages at rest."""
-    return [reading for reading in facts.queue_readings if reading.at_rest and reading.event.scheduled is not None]
+    found = [one for one in facts.readings if one.at_rest and one.dest is not None and one.event.scheduled is not None]
+    return [reading for reading in found if not reading.destination.topic or reading.destination.kind == "topic"]
 
 
 @rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS, absence=True)
