@@ -223,18 +223,22 @@ def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
 # -- charges
 
 
-def _charged(facts: Facts, reading: Reading, situation: str) -> Finding:
+def _charged(facts: Facts, reading: Reading, situation: str) -> Findings:
     """Whether the memory in use fits what the queue is known to have there; where memory may have been scarce, some of
     it may be in the store.
     """
     used, count = reading.event.memory_bytes or 0, reading.kept + reading.uncommitted
     bodies = _bodies(reading)
     least, most = max(bodies, OVERHEAD_MIN_BYTES * count), bodies + OVERHEAD_MAX_BYTES * count
-    scarce = reading.dest is not None and pressed(facts, reading.dest, reading)
-    if scarce and used <= most:
-        return held("charged")
-    if least <= used <= most:
-        return held("charged", situation)
+    scarce = pressed(facts, reading.destination, reading)
+    if least <= used <= most and not scarce:
+        yield held("charged", situation)
+    if used > most or (used < least and not scarce):
+        yield _uncharged(reading, used, least, most)
+
+
+def _uncharged(reading: Reading, used: int, least: int, most: int) -> Finding:
+    count, bodies = reading.kept + reading.uncommitted, _bodies(reading)
     why = f"{used} bytes are in use by {count} messages with bodies of {bodies}; {least} to {most} were expected"
     return broken("too-little" if used < least else "too-much", reading, why=why)
 
@@ -267,16 +271,16 @@ def content_is_charged(facts: Facts, reading: Reading) -> Findings:
     """A message is charged its content and properties, at least the minimum size."""
     if reading.kept and not _transacted(reading) and not reading.epoch.touched:
         large = 2 * _bodies(reading) > OVERHEAD_MIN_BYTES * reading.kept
-        yield _charged(facts, reading, "bodies are larger than the minimum" if large else "")
+        yield from _charged(facts, reading, "bodies are larger than the minimum" if large else "")
 
 
 @rule("MEM-010", over=charges, handles=ANYTHING)
 def dispatch_releases_nothing(facts: Facts, reading: Reading) -> Findings:
     """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
     if reading.kept and not _transacted(reading) and reading.epoch.touched:
-        finding = _charged(facts, reading, "in flight" if reading.event.in_flight else "after acknowledgements")
-        if not finding.holds or reading.event.in_flight or reading.event.dequeued:
-            yield finding
+        for finding in _charged(facts, reading, "in flight" if reading.event.in_flight else "after acknowledgements"):
+            if not finding.holds or reading.event.in_flight or reading.event.dequeued:
+                yield finding
 
 
 @rule("MEM-014", over=charges, handles=ANYTHING)
@@ -287,4 +291,4 @@ def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
     most = _bodies(reading) + OVERHEAD_MAX_BYTES * (reading.kept + reading.uncommitted)
     limits = (facts.declared.memory_limit_bytes, reading.dest.applied.memory_limit_bytes if reading.dest else 0)
     if all(limit <= 0 or 100 * most < MARK_PERCENT * limit for limit in limits):  # beyond, they may be in the store
-        yield _charged(facts, reading, "a transaction was open" if reading.uncommitted else "after a rollback")
+        yield from _charged(facts, reading, "a transaction was open" if reading.uncommitted else "after a rollback")
