@@ -50,9 +50,9 @@ _NEVER: Final = 1 << 120
 EXCEPTION: Final = "org.apache.activemq.transport.InactivityIOException"
 
 # What a check found.
-NOTHING: Final = 0
-KEEP_ALIVE: Final = 1
-FAIL: Final = 2
+NOTHING: Final = "nothing"
+KEEP_ALIVE: Final = "keep-alive"
+FAIL: Final = "fail"
 
 
 class MonitorAction:
@@ -66,7 +66,7 @@ class MonitorAction:
 
     def __init__(
         self,
-        kind: int,
+        kind: str,
         reason: str = "",
         idle_ns: int = 0,
         debug: tuple[str, ...] = (),

@@ -160,23 +160,27 @@ def _said(spec: msgspec.Struct) -> dict[str, Any]:
 
 def monitor_settings(spec: BrokerSpec) -> dict[str, Any]:
     """What a program says of the broker's end of the links, by the names of its configuration."""
-    settings: dict[str, Any] = {} if spec.connector is None else msgspec.structs.asdict(spec.connector)
+    settings: dict[str, Any] = {} if spec.connector is None else _said(spec.connector)
     if spec.monitor_offer is not None:
         settings |= msgspec.structs.asdict(spec.monitor_offer)
     return settings
 
 
+#: What redelivery by the broker is called in its configuration.
+_REDELIVERY = {
+    "maximum": "maximum_redeliveries",
+    "initial_ms": "initial_redelivery_delay_ms",
+    "pause_ms": "redelivery_delay_ms",
+    "longest_ms": "maximum_redelivery_delay_ms",
+    "multiplier": "back_off_multiplier",
+    "dead_letter": "send_to_dlq_if_max_retries_exceeded",
+}
+
+
 def redelivery_settings(spec: RedeliverySpec) -> dict[str, Any]:
     """What a program says of redelivery by the broker, by the names of its configuration."""
-    return {
-        "maximum_redeliveries": spec.maximum,
-        "initial_redelivery_delay_ms": spec.initial_ms,
-        "redelivery_delay_ms": spec.pause_ms,
-        "maximum_redelivery_delay_ms": spec.longest_ms,
-        "use_exponential_back_off": spec.multiplier > 1,
-        "back_off_multiplier": spec.multiplier,
-        "send_to_dlq_if_max_retries_exceeded": spec.dead_letter,
-    }
+    settings = {_REDELIVERY[name]: value for name, value in _said(spec).items()}
+    return settings | {"use_exponential_back_off": True} if spec.multiplier > 1 else settings
 
 
 #: What a policy entry with ``advisories`` asks for.

@@ -10,30 +10,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from brokerproof.reference_broker.core import acknowledgement, destination, reference
+from brokerproof.reference_broker.core import acknowledgement, destination
 from brokerproof.reference_broker.core.acknowledgement import RULES
 from brokerproof.reference_broker.core.config import GENERATIONS
 from brokerproof.reference_broker.core.policies import BASES
 from brokerproof.reference_broker.core.reference import MOVES, WAITING
 
 
-def names_in(module: object, values: set[int]) -> dict[int, str]:
-    """Value -> the name that a module has for it."""
-    return {
-        value: name
-        for name, value in vars(module).items()
-        if name.isupper() and isinstance(value, int) and value in values
-    }
-
-
 def message_states() -> str:
     """``MOVES`` as a Mermaid state diagram."""
-    names = names_in(reference, set(MOVES))
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {names[WAITING]}"]
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {WAITING}"]
     for state, following in MOVES.items():
-        lines += [f"    {names[state]} --> {names[other]}" for other in MOVES if following & other]
+        lines += [f"    {state} --> {other}" for other in MOVES if other in following]
         if not following:
-            lines.append(f"    {names[state]} --> [*]")
+            lines.append(f"    {state} --> [*]")
     return "\n".join([*lines, "```"])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
@@ -89,11 +90,24 @@ def unexplained(
     kept = event.persistent and tables.remembers
     if tables.restarts and not kept and tables.restarted(event.t0, NEVER):
         return False
-    if any(operation.dest == dest.name and event.t0 <= operation.t1 for operation in dest.purges):
+    taken = [one for one in dest.purges if one.dest == dest.name and event.t0 <= one.t1]
+    if not all(_is_found_there(tables, one) for one in taken):
         return False
     if is_stuck(tables, dest) or not _is_due(tables, copy, stepped=stepped):
         return False
     return not maybe_swallowed(tables, copy, death)
+
+
+def _is_found_there(tables: Tables, operation: Operate) -> bool:
+    """Whether an operator moved messages to a queue where all that was left was found."""
+    if operation.op != "move" or operation.result != "ok":
+        return False
+    target = tables.destination(operation.to)
+    if target.kind != "queue" or any(one.dest == target.name for one in target.purges):
+        return False
+    unseen = any(session.ack == "auto" and not session.traits.settles_by_itself for session in target.sessions)
+    sure = drained(tables, target) and not is_stuck(tables, target) and not is_queue_manager(tables)
+    return sure and not unseen
 
 
 def _may_be_withheld(tables: Tables, send: Send, dest: Destination) -> bool:

@@ -10,14 +10,17 @@ from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
 
 
-def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Delivery, bool]]:
+def neighbours(tables: Tables, session: Session, *, anew: bool = False) -> Iterator[tuple[Delivery, Delivery, bool]]:
     """Pairs of deliveries that one producer sent to one destination in the same way, as they arrived, and whether the
-    second one was overtaken by the first: sent before it, and nobody can have had it in between.
+    second one was overtaken by the first: sent before it, and nobody can have had it in between. ``anew``: whoever had
+    anything before had gone when the session came, so that all of it waited.
     """
     newest: dict[tuple[object, ...], Delivery] = {}
     for delivery in session.deliveries:
         send, event = delivery.send, delivery.send.event
-        if not send.confirmed or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
+        # One that went unanswered, and arrived, was taken after what its connection had sent before.
+        sure = send.confirmed or (event.result == "unknown" and not event.again)
+        if not sure or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
         if delivery.marks & OPERATOR or (
             delivery.dest is not delivery.copy.dest and (delivery.is_dead_letter or delivery.is_moved)
@@ -25,14 +28,14 @@ def neighbours(tables: Tables, session: Session) -> Iterator[tuple[Delivery, Del
             continue
         # A library need not wait until a non-persistent message is accepted, so a new connection may overtake it.
         loose = not event.persistent and not send.client.traits.awaits_receipt
-        connection = send.connection if loose else 0
+        connection = send.connection if loose or not send.confirmed else 0
         key = (event.dest, delivery.dest.name, event.host, event.priority, event.persistent, connection, event.group)
         before = newest.get(key)
         if before is None or before.send.event.t0 <= event.t0:
             newest[key] = delivery
             if before is not None:
                 yield before, delivery, False
-        elif event.t1 <= before.send.event.t0 and _first_here(tables, delivery) and not _came_back(before):
+        elif event.t1 <= before.send.event.t0 and _first_here(tables, delivery, anew) and not _came_back(before):
             yield before, delivery, True
 
 
@@ -41,8 +44,8 @@ def _came_back(delivery: Delivery) -> bool:
     return bool(delivery.marks & SELECTIVE) and delivery.copy.deliveries[0] is not delivery
 
 
-def _first_here(tables: Tables, delivery: Delivery) -> bool:
+def _first_here(tables: Tables, delivery: Delivery, anew: bool) -> bool:
     """Nobody can have had it before, so that nothing but disorder explains its place."""
     if delivery.copy.deliveries[0] is not delivery:
         return False
-    return delivery.dest.topic or not maybe_elsewhere(tables, delivery)
+    return delivery.dest.topic or anew or not maybe_elsewhere(tables, delivery)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Window
+from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Subscription, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -137,10 +137,20 @@ def _is_empty(tables: Tables, event: Counters) -> bool:
     """Whether nothing is anywhere; only the broker's own total speaks for what others may have left there."""
     if not event.at_rest or event.size != 0 or event.scheduled:
         return False
-    durable = any(subscription.durable for subscription in tables.subscriptions)
-    if durable and any(dest.topic and dest.sent_bytes for dest in tables.destinations.values()):
-        return False
+    topics = [dest for dest in tables.destinations.values() if dest.topic and dest.sent_bytes]
+    for subscription in tables.subscriptions if topics else ():
+        if subscription.durable and not all(_has_settled(subscription, send) for dest in topics for send in dest.sends):
+            return False
     return all(_is_drained(tables, dest) for dest in tables.destinations.values())
+
+
+def _has_settled(subscription: Subscription, send: Send) -> bool:
+    """Whether a durable subscription has certainly dealt with a publication, or was never owed it."""
+    begin = subscription.begin
+    if subscription.ended or (begin is not None and not subscription.again and send.accepted[1] < begin.t0):
+        return True
+    copy = send.copies.get(subscription.name)
+    return copy is not None and bool(copy.deliveries) and copy.deliveries[-1].state == SETTLED
 
 
 def _is_drained(tables: Tables, dest: Destination) -> bool:

@@ -8,7 +8,7 @@ unknown results, settlements in open transactions, a client's expired-ack, whose
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from brokerproof.conformance.experiment.history import (
     Abort,
@@ -85,8 +85,6 @@ from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.transacting import begin, end, ends_by_reject, send_in_transaction
 
 Handler = Callable[[Any], None]
-#: What moves no message; neither does what a broker tells of itself, which names none.
-_STILL: Final = (Counters, ClockSample)
 
 
 def record(history: History, tables: Tables) -> None:
@@ -117,8 +115,7 @@ def record(history: History, tables: Tables) -> None:
         handler = handlers.get(kind)
         if handler is not None:
             handler(event)
-        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
-            tables.moved_seq = event.seq
+        tables.note(event)
 
 
 class Recording:
@@ -179,6 +176,7 @@ class Recording:
         if send is None or send.event is not event:
             return  # the same message once more: what was sent first counts
         send.connection = send.client.connection
+        send.after_seq = tables.freed_seq
         bytes_max = event.size + OVERHEAD_MAX_BYTES
         tables.epoch.send(event)
         delayed = event.delay_ms > 0 or event.deliver_at_ms is not None

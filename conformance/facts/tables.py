@@ -7,13 +7,18 @@ modules beside this one; ``facts.py`` is what a rule gets.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Final
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
     Acknowledge,
     Arrive,
+    Begin,
     Browse,
+    ClockSample,
     Commit,
+    Connect,
+    Counters,
     Crash,
     Event,
     Fault,
@@ -48,6 +53,10 @@ from brokerproof.conformance.facts.rows import (
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.strains import Strain
 
+#: What moves no message; neither does what a broker tells of itself, which names none. What frees no memory, either.
+_STILL: Final = (Counters, ClockSample)
+_FILLING: Final = (Connect, SendEvent, Begin)
+
 
 def kind_of(dest: str, declared: names.Destinations) -> str:
     """What a destination is: what it is declared to be, or what a broker made it."""
@@ -76,8 +85,8 @@ class Tables:
     # fmt: off
     __slots__ = ("acknowledges", "advisories", "asked", "blocks", "broker", "broker_readings", "browsers", "browses",
                  "browsings", "charged", "clients", "clock_steps", "clocks", "commits", "copies", "crashes",
-                 "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "ghosts", "header",
-                 "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
+                 "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "freed_seq", "ghosts",
+                 "header", "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
                  "queue_rests", "readings", "rejected", "resets", "restarts", "rests", "rests_ns", "sends",
                  "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
@@ -136,8 +145,8 @@ class Tables:
         self.unproved: dict[str, Fault] = {}
         # -- the state of the recording pass
         self.phase = ""
-        #: A producer may have to wait for room; the last event that was no reading.
-        self.blocks, self.moved_seq = False, -1
+        #: A producer may have to wait for room; the last event that was no reading, and the last that may free memory.
+        self.blocks, self.moved_seq, self.freed_seq = False, -1, -1
         #: Readings at rest of destinations which that of the broker is to follow; starts of such readings, rising.
         self.settle: list[Reading] = []
         self.rests_ns, self.rests = list[int](), dict[int, int]()  # the last reading of each, by its instant
@@ -177,6 +186,14 @@ class Tables:
                     kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
+
+    def note(self, event: Event) -> None:
+        """Note what an event may have moved, now that it is recorded."""
+        kind = type(event)
+        if kind not in _STILL and (kind is not Arrive or event.message):  # type: ignore[attr-defined] # as compared
+            self.moved_seq = event.seq
+            if kind not in _FILLING:
+                self.freed_seq = event.seq
 
     def begin(self, sends: list[SendEvent], until_ns: int) -> None:
         """Take those that had begun by then from the end: what others do meanwhile may concern the queues that they

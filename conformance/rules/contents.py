@@ -87,8 +87,11 @@ def headers_are_kept(_facts: Facts, delivery: Delivery) -> Findings:
 
 
 def with_modes(facts: Facts) -> list[Delivery]:
-    """What arrived with a delivery mode that somebody looked at; dead letters have the mode of their strategy."""
-    return [one for one in facts.deliveries if one.event.persistent is not None and not one.is_dead_letter]
+    """What arrived with a delivery mode that somebody looked at. A broker may keep letters better than their messages
+    asked for.
+    """
+    told = [one for one in facts.deliveries if one.event.persistent is not None]
+    return [one for one in told if one.send.event.persistent or not one.is_dead_letter]
 
 
 @rule("GEN-131", over=with_modes, handles=KINDS)
@@ -98,4 +101,4 @@ def mode_is_kept(_facts: Facts, delivery: Delivery) -> Findings:
     if sent is not seen:
         yield broken("changed", delivery.send, delivery, why=f"persistent is {seen}, and {sent} was sent")
     else:
-        yield held("kept", "" if sent else "not persistent")
+        yield held("kept", "not persistent" if not sent else "a dead letter" if delivery.is_dead_letter else "")

@@ -298,7 +298,8 @@ def by_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
 
 def scheduled(facts: Facts) -> list[Reading]:
     """Figures of waiting messages at rest."""
-    return [reading for reading in facts.queue_readings if reading.at_rest and reading.event.scheduled is not None]
+    found = [one for one in facts.readings if one.at_rest and one.dest is not None and one.event.scheduled is not None]
+    return [reading for reading in found if not reading.destination.topic or reading.destination.kind == "topic"]
 
 
 @rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS, absence=True)
@@ -311,6 +312,7 @@ def counters_add_up(facts: Facts, reading: Reading) -> Findings:
     low, high = facts.delays.scheduled(dest, reading.span, operations[-1].t1 if operations else -1)
     if dest.applied.entry.redelivery is not None or any(event.to == dest.name for event in operations):
         high = NEVER  # what the broker tries again waits, too, and what was brought here may
+    low = 0 if dest.topic else low  # a topic keeps nothing for nobody
     if not low <= count <= high:
         yield broken("does-not-add-up", reading, why=f"{low} to {high} messages can have been waiting")
     elif 0 < high < NEVER:

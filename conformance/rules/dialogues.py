@@ -123,8 +123,8 @@ def _of(via: str, *, classic: bool, refuses: bool) -> Callable[[Facts], list[Utt
 
 def _fits(wanted: Wanted, reply: Reply) -> bool:
     for line in wanted.lines:
-        start = line.removesuffix("*")
-        if not any(one.startswith(start) if start != line else one == line for one in reply.lines):
+        start, open_, end = line.partition("*")
+        if not any(one.startswith(start) and one.endswith(end) if open_ else one == line for one in reply.lines):
             return False
     without = wanted.without
     return (

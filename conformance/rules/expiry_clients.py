@@ -30,9 +30,10 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
-from brokerproof.conformance.facts.rows import Copy, Delivery, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
+from brokerproof.conformance.facts.tally import is_crowded
 from brokerproof.conformance.rules.expiry import (
     ANYTHING,
     CLOCKS,
@@ -172,10 +173,27 @@ def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     elif facts.outlives(copy.send):
         if copy.dead_letters:
             yield broken("buried-alive", copy, discard, copy.dead_letters[0], why="it lived by the broker's clock")
+        elif (idle := _withheld_from(facts, copy, discard)) is not None:
+            yield broken("lost", copy, discard, *idle, why="it lived by the broker's clock, and was kept from others")
         elif any(delivery.event.t1 > discard.t0 for delivery in others):
             yield held("stays", death.skew)
         elif unexplained(facts, copy):
             yield broken("lost", copy, discard, why="it lived by the broker's clock, and nobody else got it")
+
+
+def _withheld_from(facts: Facts, copy: Copy, discard: Discard) -> tuple[Session, Reading] | None:
+    """Somebody who never had a discarded message, and room for it when nothing moved; nobody else had it then."""
+    if not _got_through(facts, discard):
+        return None
+    for reading in copy.dest.readings:
+        event = reading.event
+        had = [one.session for one in copy.deliveries if one.event.t0 <= event.t0]
+        if not reading.at_rest or event.t0 <= discard.t1 or len(had) > 1 or is_crowded(facts, reading):
+            continue
+        for window in reading.windows:
+            if window.open() and window.session.name != discard.consumer:
+                return window.session, reading
+    return None
 
 
 def _got_through(facts: Facts, discard: Discard) -> bool:

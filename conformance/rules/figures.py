@@ -86,12 +86,14 @@ class Settlements:
     ``bounded``: nothing else can have been.
     """
 
-    __slots__ = ("bounded", "maybe_ns", "readings", "sure_ns")
+    __slots__ = ("bounded", "maybe_ns", "mortal", "readings", "sure_ns")
 
     def __init__(self, dest: Destination) -> None:
         self.readings = [reading for reading in dest.readings if reading.at_rest]
         unseen = any(session.auto and (session.end or not session.known) for session in dest.sessions)
-        self.bounded = not unseen and not any(send.mortal for send in dest.sends)
+        self.bounded = not unseen
+        #: What dies may be counted as well.
+        self.mortal = any(send.mortal for send in dest.sends)
         self.sure_ns: list[int] = []
         self.maybe_ns: list[int] = []
         for delivery in (one for copy in dest.copies for one in copy.deliveries if one.dest is dest):
@@ -127,6 +129,8 @@ def settlements_are_counted(_facts: Facts, row: Settlements) -> Findings:
         if count is None:
             continue
         low, high = bisect_right(row.sure_ns, event.t0), bisect_right(row.maybe_ns, event.t1)
+        if row.mortal:
+            high = NEVER if event.expired is None else high + event.expired
         if count < low or (row.bounded and count > high):
             yield broken("miscounted", reading, why=f"{low} to {high} were settled")
             return
@@ -186,10 +190,12 @@ def attended(facts: Facts) -> list[Reading]:
     """Counters at rest that say how many consumers a queue has, or a topic without durable subscriptions: whether one
     counts whose consumer is away, every broker decides by itself. In a network the others' brokers are consumers, too.
     """
-    found = [one for one in facts.readings if one.at_rest and one.dest is not None and one.event.consumers is not None]
-    plain = {"queue", "topic"}
-    found = [one for one in found if one.destination.kind in plain and not one.destination.subscriptions]
-    return [] if facts.beyond else found
+    found = [one for one in facts.readings if one.at_rest and one.event.consumers is not None]
+    return [] if facts.beyond else [one for one in found if one.dest is None or _is_plain(one.dest)]
+
+
+def _is_plain(dest: Destination) -> bool:
+    return dest.kind in {"queue", "topic"} and not dest.subscriptions
 
 
 def of_several(facts: Facts) -> list[Session]:
@@ -200,22 +206,25 @@ def of_several(facts: Facts) -> list[Session]:
 @rule("GEN-145", over=attended, handles=KINDS)
 def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
     """When nothing moves, the number of consumers that statistics report is the number of those that are there."""
-    event, dest, low, high = reading.event, reading.destination, 0, 0
-    for session in dest.sessions:
+    event, dest, low, high = reading.event, reading.dest, 0, 0
+    if dest is None and (facts.probes or not facts.simulated):
+        return  # raw peers may consume, and others count a consumer once for each of its destinations
+    for session in facts.sessions.values() if dest is None else dest.sessions:
         sure = session.known and not session.uncertain and session.opened[1] <= event.t0
-        low += sure and not session.wild and event.t1 < session.lost_ns
+        low += sure and not (session.wild and dest is not None) and event.t1 < session.lost_ns
         # Where producers may wait for room, a goodbye may stand behind a message that does.
         gone = session.gone_ns if facts.blocks else gone_ns(facts, session)
         left = session.leave is not None and session.leave.seq < event.seq and gone <= event.t0
         high += session.opened[0] <= event.t1 and not left
     for browser in facts.browsings:  # some brokers do not count them
-        if looks_at(browser.event, dest) and browser.event.t0 <= event.t1:
+        if (dest is None or looks_at(browser.event, dest)) and browser.event.t0 <= event.t1:
             goodbye = None if facts.blocks or not browser.sure else browser.leave
             left = goodbye is not None and goodbye.seq < event.seq and rest_after(facts, goodbye.t1) <= event.t0
             high += not left
-    high += sum(dest.name in session.dest.name.split(",") for session in facts.rows(of_several))
+    if dest is not None:
+        high += sum(dest.name in session.dest.name.split(",") for session in facts.rows(of_several))
     seen = event.consumers or 0
     if not low <= seen <= high:
         yield broken("miscounted", reading, why=f"{seen} were reported, and {low} to {high} were there")
-    elif low == high:
+    elif low == high and dest is not None:
         yield held("counted", "some had left" if len(dest.sessions) > high else "")

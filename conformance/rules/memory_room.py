@@ -17,8 +17,10 @@ from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, sta
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
+from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import exceedable
+from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Reading, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
@@ -27,6 +29,8 @@ from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned, sends
 
+#: From which share of a limit on producers wait, or are refused.
+FULL_PERCENT: Final = 100
 #: Words by which a refusal says that it is about memory.
 REFUSALS: Final = ("memory", "space", "limit", "full", "usage", "resource")
 
@@ -133,18 +137,47 @@ def large_messages_pass(facts: Facts, row: tuple[Send, bool]) -> Findings:
         yield held("delivered", "larger than the broker's memory")
 
 
-def kept_waiting(facts: Facts) -> list[Send]:
-    """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait."""
+class Overfilled(NamedTuple):
+    """A send that went through at once when nothing was moving and memory was full, as its reading says."""
+
+    send: Send
+    reading: Reading
+    marks: int
+
+
+def overfilled(facts: Facts) -> list[Overfilled]:
+    """All of them, to queues whose producers wait for memory or are refused; no timer can have made room."""
+    full = [one for one in facts.readings if one.at_rest and (one.event.memory_percent or 0) >= FULL_PERCENT]
+    if not facts.paged or not full or facts.mortal or gets_expiration(facts.declared):
+        return []
+    found: list[Overfilled] = []
+    for send in facts.sends.values():
+        event, dest = send.event, send.dest
+        plain = dest.kind == "queue" and send.transaction is None and not send.timed and not event.network
+        if plain and taken(send) and dest.applied.entry.producer_flow_control:
+            before = [one for one in full if send.after_seq < one.event.seq < event.seq and one.event.t1 <= event.t0]
+            found += [Overfilled(send, one, send.marks) for one in before if one.dest in {None, dest}][:1]
+    return found
+
+
+def kept_waiting(facts: Facts) -> list[Send | Overfilled]:
+    """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait, and
+    those that went through where they had to.
+    """
     declared = facts.declared
     wait = facts.paged
     wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
     unknown = [send for send in facts.rows(sends) if send.event.result == "unknown"] if wait else []
-    return [*facts.rows(without_room), *unknown]
+    return [*facts.rows(without_room), *unknown, *overfilled(facts)]
 
 
 @rule("MEM-027", over=kept_waiting, handles=ANYTHING, absence=True)
-def blocked_sends_happen_once(facts: Facts, send: Send) -> Findings:
+def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
     """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
+    if isinstance(row, Overfilled):
+        yield broken("accepted", row.send, row.reading, why="memory was full, and nothing had left it")
+        return
+    send = row
     seen = [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
     if send.event.result == "unknown":
         if len(seen) == 1 and seen[0].event.t0 > send.event.t1:
@@ -207,12 +240,22 @@ def asked(facts: Facts) -> list[Asked]:
     found: list[Asked] = []
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
-        # What is sent to a temporary queue is kept in no store.
-        if not send.dest.topic and event.tx is None and send.dest.kind != "temporary":
+        # What is sent to a temporary queue is kept in no store, nor what a topic keeps for nobody.
+        if _is_stored(send) and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
             states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind].before(event, _charge(facts, event)), *states))
     return found
+
+
+def _is_stored(send: Send) -> bool:
+    """Whether it is kept on the disk where it goes, for certain."""
+    if not send.dest.topic:
+        return True
+    there = [one for one in send.dest.subscriptions if one.durable and one.begin is not None and not one.doubtful]
+    sure = any(one.begin.result == "ok" and one.begin.t1 < send.event.t0 for one in there if one.begin is not None)
+    ended = any(one.end is not None or one.sure_ns <= send.event.t1 for one in there)
+    return send.event.persistent and send.dest.kind == "topic" and sure and not ended
 
 
 class _Sent:
@@ -295,7 +338,9 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
     room = rooms(facts)[int(event.persistent)]
-    untold = facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
+    untold = (
+        one.send.dest.topic or facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
+    )
     if names_room(one.send) and not untold and one.before + event.size < room:
         yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:

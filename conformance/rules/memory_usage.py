@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.pressure import limit_at, pressed
-from brokerproof.conformance.facts.rows import Reading
+from brokerproof.conformance.facts.rows import Destination, Reading
 from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings
@@ -78,8 +78,15 @@ def _is_drained(facts: Facts, reading: Reading) -> bool:
     dest, event = reading.dest, reading.event
     if dest is None:
         return reading.empty and not event.in_flight and facts.sent_bytes > 0  # a topic's consumer may hold something
-    empty = event.size == 0 and event.in_flight == 0 and not event.scheduled
-    return empty and not dest.topic and reading.sent_here_bytes > 0
+    empty = event.size == 0 and event.in_flight == 0 and not event.scheduled and reading.sent_here_bytes > 0
+    return empty and (not dest.topic or _owes_nothing(dest, reading))
+
+
+def _owes_nothing(dest: Destination, reading: Reading) -> bool:
+    """Whether nobody has anything of a topic, or waits for it: no durable subscription, and every window is open."""
+    windows = (*reading.windows, *reading.wild)
+    idle = all(one.session.known and one.room() and not one.held + one.doubted for one in windows)
+    return dest.kind == "topic" and idle and not any(one.durable for one in dest.subscriptions)
 
 
 @rule("MEM-003", over=drained_readings, handles=ANYTHING)
@@ -216,13 +223,22 @@ def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
 # -- charges
 
 
-def _charged(reading: Reading, situation: str) -> Finding:
-    """Whether the memory in use fits what the queue is known to have there."""
+def _charged(facts: Facts, reading: Reading, situation: str) -> Findings:
+    """Whether the memory in use fits what the queue is known to have there; where memory may have been scarce, some of
+    it may be in the store.
+    """
     used, count = reading.event.memory_bytes or 0, reading.kept + reading.uncommitted
     bodies = _bodies(reading)
     least, most = max(bodies, OVERHEAD_MIN_BYTES * count), bodies + OVERHEAD_MAX_BYTES * count
-    if least <= used <= most:
-        return held("charged", situation)
+    scarce = pressed(facts, reading.destination, reading)
+    if least <= used <= most and not scarce:
+        yield held("charged", situation)
+    if used > most or (used < least and not scarce):
+        yield _uncharged(reading, used, least, most)
+
+
+def _uncharged(reading: Reading, used: int, least: int, most: int) -> Finding:
+    count, bodies = reading.kept + reading.uncommitted, _bodies(reading)
     why = f"{used} bytes are in use by {count} messages with bodies of {bodies}; {least} to {most} were expected"
     return broken("too-little" if used < least else "too-much", reading, why=why)
 
@@ -232,9 +248,7 @@ def _bodies(reading: Reading) -> int:
 
 
 def charges(facts: Facts) -> list[Reading]:
-    """Readings at rest of queues that say themselves that they hold as many messages as they are known to keep, while
-    all of them must be in memory.
-    """
+    """Readings at rest of queues that say themselves that they hold as many messages as they are known to keep."""
     # It may have been written one that nobody saw, in whose place one of unknown result may stand.
     unseen = {d.name for d in facts.destinations.values() if any(s.auto and (s.end or not s.known) for s in d.sessions)}
     found: list[Reading] = []
@@ -243,7 +257,7 @@ def charges(facts: Facts) -> list[Reading]:
         if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
             continue
         doubtful = reading.timed or reading.unsure or reading.epoch.unclear or dest.name in unseen
-        if not doubtful and not pressed(facts, dest, reading):
+        if not doubtful:
             found.append(reading)
     return found
 
@@ -253,20 +267,20 @@ def _transacted(reading: Reading) -> bool:
 
 
 @rule("MEM-008", over=charges, handles=ANYTHING)
-def content_is_charged(_facts: Facts, reading: Reading) -> Findings:
+def content_is_charged(facts: Facts, reading: Reading) -> Findings:
     """A message is charged its content and properties, at least the minimum size."""
     if reading.kept and not _transacted(reading) and not reading.epoch.touched:
         large = 2 * _bodies(reading) > OVERHEAD_MIN_BYTES * reading.kept
-        yield _charged(reading, "bodies are larger than the minimum" if large else "")
+        yield from _charged(facts, reading, "bodies are larger than the minimum" if large else "")
 
 
 @rule("MEM-010", over=charges, handles=ANYTHING)
-def dispatch_releases_nothing(_facts: Facts, reading: Reading) -> Findings:
+def dispatch_releases_nothing(facts: Facts, reading: Reading) -> Findings:
     """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
     if reading.kept and not _transacted(reading) and reading.epoch.touched:
-        finding = _charged(reading, "in flight" if reading.event.in_flight else "after acknowledgements")
-        if not finding.holds or reading.event.in_flight or reading.event.dequeued:
-            yield finding
+        for finding in _charged(facts, reading, "in flight" if reading.event.in_flight else "after acknowledgements"):
+            if not finding.holds or reading.event.in_flight or reading.event.dequeued:
+                yield finding
 
 
 @rule("MEM-014", over=charges, handles=ANYTHING)
@@ -277,4 +291,4 @@ def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
     most = _bodies(reading) + OVERHEAD_MAX_BYTES * (reading.kept + reading.uncommitted)
     limits = (facts.declared.memory_limit_bytes, reading.dest.applied.memory_limit_bytes if reading.dest else 0)
     if all(limit <= 0 or 100 * most < MARK_PERCENT * limit for limit in limits):  # beyond, they may be in the store
-        yield _charged(reading, "a transaction was open" if reading.uncommitted else "after a rollback")
+        yield from _charged(facts, reading, "a transaction was open" if reading.uncommitted else "after a rollback")

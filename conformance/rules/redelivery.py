@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Discard, Nack
+from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.returning import Handover, handovers
 from brokerproof.conformance.facts.rows import LATE, RETURNED, Copy, Delivery
@@ -14,9 +15,13 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
 def firsts(facts: Facts) -> list[Delivery]:
-    """The first delivery of each copy, but for what an operator may have moved."""
+    """The first delivery of each copy; where an operator may have moved it, if nobody can have had it before."""
     found = [copy.deliveries[0] for copy in facts.copies if copy.deliveries]
-    return [delivery for delivery in found if at_home(delivery)]
+    return [delivery for delivery in found if at_home(delivery) or not _had_at_home(delivery)]
+
+
+def _had_at_home(delivery: Delivery) -> bool:
+    return any(session.opened[0] <= delivery.event.t1 for session in delivery.copy.dest.sessions)
 
 
 def _looks_first(delivery: Delivery) -> bool:
@@ -154,10 +159,10 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         return  # such brokers keep what is persistent and what is not in two places
     back: dict[str, Delivery] = {}
     for delivery in row.one.deliveries:
-        if delivery.dest is row.dest and came_back(delivery) and at_home(delivery):
+        if delivery.dest is row.dest and _is_back(facts, row, delivery) and at_home(delivery):
             back[delivery.send.message] = delivery
     ahead = None
-    latest: dict[int, int] = {}  # priority -> the place of what came back last
+    latest: dict[tuple[int, bool], int] = {}  # priority, brought by a rollback -> the place of what came back last
     for delivery in row.other.deliveries if back else ():
         if delivery.state == LATE or delivery.event.t1 >= row.until_ns:
             break
@@ -170,16 +175,37 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
             if ahead is None and not apart and delivery.send.message not in row.one.seen and backlog:
                 ahead = delivery
             continue
-        if ahead is not None and ahead.send.event.priority <= delivery.send.event.priority:
+        undone = earlier.rollbacks > 0
+        if ahead is not None and not undone and ahead.send.event.priority <= delivery.send.event.priority:
             yield broken("behind", row.one, ahead, delivery, why=f"{row.one.name} had not been given the former")
             return
-        priority = delivery.send.event.priority
-        if earlier.place < latest.get(priority, 0):
+        kind = (delivery.send.event.priority, undone)
+        if earlier.place < latest.get(kind, 0):
             yield broken("reordered", earlier, delivery, why="what came back arrived in another order")
             return
-        latest[priority] = earlier.place
-    if latest:
+        latest[kind] = earlier.place
+    if overtaken := _overtaken(facts, row):
+        yield broken("reordered", *overtaken, why="whatever came back, the latter was sent earlier")
+    elif latest:
         yield held("first-and-in-order", departure(row.one))
+
+
+def _is_back(facts: Facts, row: Handover, delivery: Delivery) -> bool:
+    """Whether it waited again when the other session came: nobody had tried to settle it, or in transactions alone that
+    had been rolled back.
+    """
+    if delivery.state != RETURNED or len(delivery.settlements) != delivery.rollbacks:
+        return came_back(delivery)
+    ends = [facts.transactions[event.tx or ""].end for event in delivery.settlements if not isinstance(event, Discard)]
+    return all(isinstance(end, Abort) and end.t1 <= row.other.opened[0] for end in ends)
+
+
+def _overtaken(facts: Facts, row: Handover) -> tuple[Delivery, Delivery] | None:
+    """What one producer sent later and the other session got earlier; all of it waited when that came."""
+    for before, delivery, overtaken in neighbours(facts, row.other, anew=True):
+        if overtaken and delivery.dest is row.dest and delivery.event.t1 < row.until_ns and delivery.state != LATE:
+            return before, delivery
+    return None
 
 
 def _came_with_its_connection(facts: Facts, delivery: Delivery) -> bool:

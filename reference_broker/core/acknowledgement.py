@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Consumer, Delivery
 
 # Scope: which deliveries.
-RANGE: Final = 0
-SINGLE: Final = 1
-NOTHING: Final = 2
+RANGE: Final = "range"
+SINGLE: Final = "single"
+NOTHING: Final = "nothing"
 
 # Outcome, beside those of ``destination.py``.
-KEPT: Final = -1  # they stay on the list
+KEPT: Final = "kept"  # they stay on the list
 
 # How much the window's extension shrinks.
-BY_COUNT: Final = 0
-BY_ONE: Final = 1
-NOT: Final = 2
+BY_COUNT: Final = "by count"
+BY_ONE: Final = "by one"
+NOT: Final = "not"
 
 # In a transaction it waits for the end, acts at once as without one, or is refused.
-WAITS: Final = 0
-AT_ONCE: Final = 1
-REFUSED: Final = 2
+WAITS: Final = "waits"
+AT_ONCE: Final = "at once"
+REFUSED: Final = "refused"
 
 
 class Rule:
@@ -61,11 +61,11 @@ class Rule:
     def __init__(
         self,
         name: str,
-        scope: int,
-        outcome: int,
-        narrows: int,
+        scope: str,
+        outcome: str,
+        narrows: str,
         *,
-        in_transaction: int = AT_ONCE,
+        in_transaction: str = AT_ONCE,
         widens: bool = False,
         widens_in_transaction: bool = False,
     ) -> None:

@@ -86,7 +86,7 @@ class BrowserView(Destination):
         self.region.policies.in_flight.left(self.counters, len(subscription.deliveries()))
         self.ended = True
 
-    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:  # noqa: ARG002 - all outcomes are alike
+    def settle(self, delivery: Delivery, outcome: str, cause: str = "") -> None:  # noqa: ARG002 - all outcomes are alike
         self.region.policies.browsing.settled(self.queue, self.originals.pop(delivery.reference.order))
 
     def redeem(self, delivery: Delivery) -> None:

@@ -11,7 +11,7 @@ Which message goes where is decided in ``queue.py`` and ``topic.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.effects import Dispatch
 from brokerproof.reference_broker.core.expiry import NOT_ON_HEAP
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Subscription
 
 # What an acknowledgement does to a message.
-CONSUMED = 0
-POISONED = 1
-CLIENT_EXPIRED = 2
+CONSUMED: Final = "consumed"
+POISONED: Final = "poisoned"
+CLIENT_EXPIRED: Final = "expired for its client"
 
 
 class Destination:
@@ -108,7 +108,7 @@ class Destination:
         """A consumer goes."""
         raise NotImplementedError
 
-    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
+    def settle(self, delivery: Delivery, outcome: str, cause: str = "") -> None:
         """A delivery, already off the consumer's list and the counts, ends with ``outcome``; ``cause``: of poison."""
         raise NotImplementedError
 

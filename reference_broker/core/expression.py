@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 Value = str | bool | int | float | None
 
 # Comparison operators.
-EQUAL: Final = 0
-DIFFERENT: Final = 1
-LESS: Final = 2
-LESS_OR_EQUAL: Final = 3
-GREATER: Final = 4
-GREATER_OR_EQUAL: Final = 5
+EQUAL: Final = "="
+DIFFERENT: Final = "<>"
+LESS: Final = "<"
+LESS_OR_EQUAL: Final = "<="
+GREATER: Final = ">"
+GREATER_OR_EQUAL: Final = ">="
 
 # Arithmetic operators.
-PLUS: Final = 0
-MINUS: Final = 1
-TIMES: Final = 2
-BY: Final = 3
+PLUS: Final = "+"
+MINUS: Final = "-"
+TIMES: Final = "*"
 
 
 def is_number(value: Value) -> bool:
@@ -136,7 +135,7 @@ def header(name: str, message: Message) -> Value:
 class Arithmetic(Operand):
     """A chain of ``+ -`` or of ``* /``, from the left; a leading sign is a chain that begins with 0."""
 
-    def __init__(self, first: Operand, rest: list[tuple[int, Operand]]) -> None:
+    def __init__(self, first: Operand, rest: list[tuple[str, Operand]]) -> None:
         self.first = first
         self.rest = rest
 
@@ -147,7 +146,7 @@ class Arithmetic(Operand):
         return result
 
 
-def calculate(operator: int, left: Value, right: Value) -> Value:
+def calculate(operator: str, left: Value, right: Value) -> Value:
     """One arithmetic operation; unknown unless both are numbers."""
     if isinstance(left, bool | str) or isinstance(right, bool | str) or left is None or right is None:
         return None
@@ -156,7 +155,7 @@ def calculate(operator: int, left: Value, right: Value) -> Value:
     return _approximately(operator, _approximate(left), _approximate(right))
 
 
-def _exactly(operator: int, left: int, right: int) -> int | None:
+def _exactly(operator: str, left: int, right: int) -> int | None:
     if operator == PLUS:
         return left + right
     if operator == MINUS:
@@ -169,7 +168,7 @@ def _exactly(operator: int, left: int, right: int) -> int | None:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _approximately(operator: int, left: float, right: float) -> float:
+def _approximately(operator: str, left: float, right: float) -> float:
     if operator == PLUS:
         return left + right
     if operator == MINUS:
@@ -261,7 +260,7 @@ class Some(Condition):
 class Comparison(Condition):
     """``= <> < <= > >=``."""
 
-    def __init__(self, operator: int, left: Operand, right: Operand, converts: bool) -> None:
+    def __init__(self, operator: str, left: Operand, right: Operand, converts: bool) -> None:
         self.operator = operator
         self.left = left
         self.right = right
@@ -276,7 +275,7 @@ class Comparison(Condition):
         return compare(self.operator, left, right)
 
 
-def compare(operator: int, left: Value, right: Value) -> bool:
+def compare(operator: str, left: Value, right: Value) -> bool:
     """Compare two known values."""
     if isinstance(left, bool | str) or isinstance(right, bool | str) or left is None or right is None:
         same = type(left) is type(right) and left == right

@@ -85,15 +85,6 @@ NAME: /(?:[^\W\d]|\$)[\w$]*/
 
 #: Exact numbers are Java's ``long``.
 GREATEST: Final = 2**63
-COMPARISONS: Final = {
-    "=": expression.EQUAL,
-    "<>": expression.DIFFERENT,
-    "<": expression.LESS,
-    "<=": expression.LESS_OR_EQUAL,
-    ">": expression.GREATER,
-    ">=": expression.GREATER_OR_EQUAL,
-}
-OPERATORS: Final = {"+": expression.PLUS, "-": expression.MINUS, "*": expression.TIMES, "/": expression.BY}
 
 
 class Fault(ValueError):
@@ -193,8 +184,7 @@ class Reader:
         """One test of a value."""
         first, *rest = part.children
         if kind == "compare":
-            operator = COMPARISONS[str(rest[0])]
-            return self.comparison(operator, first, rest[1], depth)
+            return self.comparison(str(rest[0]), first, rest[1], depth)
         if kind == "between":
             return Every(
                 [
@@ -222,7 +212,7 @@ class Reader:
             raise Fault("the pattern ends with its escape character", place_of(rest[0]))
         return Like(name, pattern)
 
-    def comparison(self, operator: int, left: Tree[Token] | Token, right: Tree[Token] | Token, depth: int) -> Condition:
+    def comparison(self, operator: str, left: Tree[Token] | Token, right: Tree[Token] | Token, depth: int) -> Condition:
         """A comparison; an order wants numbers."""
         operands = self.operand(left, depth), self.operand(right, depth)
         if operator not in (expression.EQUAL, expression.DIFFERENT):
@@ -255,10 +245,10 @@ class Reader:
             return self.operand(part.children[0], deeper)
         if kind == "sign":
             sign, inner = part.children
-            return Arithmetic(Literal(0), [(OPERATORS[str(sign)], self.number(inner, deeper))])
+            return Arithmetic(Literal(0), [(str(sign), self.number(inner, deeper))])
         if kind in ("sum", "product"):
             first, *rest = part.children
-            steps = [(OPERATORS[str(rest[at])], self.number(rest[at + 1], deeper)) for at in range(0, len(rest), 2)]
+            steps = [(str(rest[at]), self.number(rest[at + 1], deeper)) for at in range(0, len(rest), 2)]
             return Arithmetic(self.number(first, deeper), steps)
         raise Fault("a condition has no value to compare or to calculate with", place_of(part))
 

@@ -56,9 +56,9 @@ OWN_MARK: Final = 0
 FULL_PERCENT: Final = 100
 
 # When a batch ends before it is full.
-NEVER: Final = 0
-BEFORE_READ_WITHOUT_SPACE: Final = 1
-AFTER_READ_ABOVE_90: Final = 2
+NEVER: Final = "never"
+BEFORE_READ_WITHOUT_SPACE: Final = "before a read without space"
+AFTER_READ_ABOVE_90: Final = "after a read above 90 %"
 
 #: The mark of the non-persistent half: the policy entry never reaches it.
 VOLATILE_MARK_PERCENT: Final = 70

@@ -270,7 +270,7 @@ class Queue(Destination):
 
     # -- the end of a message
 
-    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
+    def settle(self, delivery: Delivery, outcome: str, cause: str = "") -> None:
         reference = delivery.reference
         message = reference.message
         if self.cursor is not None:

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
 
-WAITING: Final = 1  # visible, no consumer has it
-ASSIGNED: Final = 2  # on one consumer's dispatched list
-ASIDE: Final = 4  # a consumer discarded it as expired, the broker's clock disagrees: waits for another consumer
-DROPPED: Final = 8  # purged while assigned; its late acknowledgement changes nothing but the in-flight count
-GONE: Final = 16
-ACK_PENDING: Final = 32  # its consumer left, and an open transaction decides what becomes of it
+WAITING: Final = "WAITING"  # visible, no consumer has it
+ASSIGNED: Final = "ASSIGNED"  # on one consumer's dispatched list
+ASIDE: Final = "ASIDE"  # a consumer discarded it as expired, the broker's clock disagrees: waits for another consumer
+DROPPED: Final = "DROPPED"  # purged while assigned; its late acknowledgement changes nothing but the in-flight count
+GONE: Final = "GONE"
+ACK_PENDING: Final = "ACK_PENDING"  # its consumer left, and an open transaction decides what becomes of it
 
-#: state -> states that may follow, as a bit mask.
-MOVES: Final[dict[int, int]] = {
-    WAITING: ASSIGNED | GONE,
-    ASSIGNED: WAITING | ASIDE | DROPPED | GONE | ACK_PENDING,
-    ASIDE: ASSIGNED | GONE,
-    DROPPED: GONE,
-    ACK_PENDING: WAITING | ASIDE | GONE,
-    GONE: 0,
+#: state -> states that may follow.
+MOVES: Final[dict[str, tuple[str, ...]]] = {
+    WAITING: (ASSIGNED, GONE),
+    ASSIGNED: (WAITING, ASIDE, DROPPED, GONE, ACK_PENDING),
+    ASIDE: (ASSIGNED, GONE),
+    DROPPED: (GONE,),
+    ACK_PENDING: (WAITING, ASIDE, GONE),
+    GONE: (),
 }
 
 
@@ -71,7 +71,7 @@ class Reference:
         self.order = order
         self.size_bytes = size_bytes
         self.publication = publication
-        self.state = WAITING
+        self.state: str = WAITING
         #: Counted in the memory usage (``memory.py``).
         self.charged = False
         #: Counted in the usage of temporary files (``disk.py``).
@@ -83,8 +83,8 @@ class Reference:
         #: Serial numbers of the subscriptions that discarded it as expired; None is none.
         self.refused_by: list[int] | None = None
 
-    def move(self, state: int) -> None:
+    def move(self, state: str) -> None:
         """Change the state; raise ``ImpossibleMove`` if the table does not allow it."""
-        if not MOVES[self.state] & state:
+        if state not in MOVES[self.state]:
             raise ImpossibleMove(f"{self.message!r} cannot move from state {self.state} to {state}")
         self.state = state

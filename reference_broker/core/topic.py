@@ -336,7 +336,7 @@ class Topic(Destination):
 
     # -- the end of a message
 
-    def settle(self, delivery: Delivery, outcome: int, cause: str = "") -> None:
+    def settle(self, delivery: Delivery, outcome: str, cause: str = "") -> None:
         subscription, reference = delivery.subscription, delivery.reference
         self._leave(subscription, reference)
         self.counters.dequeued += 1

@@ -8,7 +8,7 @@
   other names in braces are headers of the last MESSAGE, or fields of the last dispatch, ``former-`` in front of them of
   the one before. ``{host}`` and ``{login}`` are written and not written down.
 * ``hears``: what must come, in any order, and nothing else. Each is a name, or several with ``|``; then lines that it
-  must have (of one that ends in ``*`` the beginning), or with ``!`` none that begins so; after an empty line the body.
+  must have (of one with ``*`` what is around it), or with ``!`` none that begins so; after an empty line the body.
 * Who refuses a turn that is an ``offer`` does not offer what the rest is about. ``needs``: "room" for a message,
   "stamps" that nobody changes, a "delay" that is offered as JMS has it.
 """
@@ -42,7 +42,8 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See the module's header. ``classic``: ActiveMQ's words, not the protocol's. ``specified``: the versions of STOMP
+    """See the module's header. ``alone``: what others do is heard as well, so nobody draws it. ``classic``: ActiveMQ's
+    words, not the protocol's. ``specified``: the versions of STOMP
     whose specification says itself, with a MUST, what is heard.
     """
 
@@ -52,6 +53,7 @@ class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: tuple[Literal["room", "stamps", "delay"], ...] = ()
     greets: bool = False
     classic: bool = False
+    alone: bool = False
     specified: tuple[str, ...] = ()
 
 
@@ -69,7 +71,7 @@ def dialogues(via: str) -> dict[str, Dialogue]:
 @cache
 def choices(via: str, version: str, *, greets: bool) -> tuple[str, ...]:
     """The names of those that may be said in a version, first or later."""
-    found = dialogues(via).values()
+    found = [one for one in dialogues(via).values() if not one.alone]
     return tuple(one.name for one in found if version in one.versions and one.greets == greets and one.name != HELLO)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -45,6 +45,8 @@ def test_the_delivery_mode_is_kept() -> None:
     assert kind(arrived({"persistent": False}), "GEN-131") is SILENT
     letter = arrived({"persistent": False}).subscribe("c0/2", DLQ).arrive("c0/2", "p0/1", persistent=True)
     assert kind(letter, "GEN-131") is SILENT
+    letter = arrived({}).subscribe("c0/2", DLQ).arrive("c0/2", "p0/1", persistent=False)
+    assert kind(letter, "GEN-131") is FAILS
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,14 @@ def test_no_figure_is_below_nothing() -> None:
 def test_consumers_that_are_there_are_counted(consumers: int, expected: VerdictKind) -> None:
     story = Builder().connect("c0").connect("c1").connect("c2")
     story.subscribe("c0/1").subscribe("c1/1").subscribe("c2/1").subscribe("c2/2", "q1").leave("c2/1").at(5000)
+    assert kind(story.rest(None, consumers=3), "GEN-145") is SILENT
     assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
+
+
+@pytest.mark.parametrize("consumers", [0, 2])
+def test_the_broker_counts_its_own_consumers(consumers: int) -> None:
+    story = Builder().connect("c0").subscribe("c0/1", "q*").subscribe("c0/2", "q1").leave("c0/2").at(5000)
+    assert kind(story.rest(None, consumers=consumers), "GEN-145") is FAILS
 
 
 @pytest.mark.parametrize(("consumers", "expected"), [(0, SILENT), (1, SILENT), (2, FAILS)])
@@ -146,6 +155,13 @@ def test_what_may_have_been_settled_may_be_counted() -> None:
     assert kind(story.rest("t0", dequeued=0), "INF-023") is SILENT
     assert kind(story.rest("t0", dequeued=1), "INF-023") is SILENT
     assert kind(story.rest("t0", dequeued=2), "INF-023") is FAILS
+
+
+@pytest.mark.parametrize(("dequeued", "expected"), [(0, FAILS), (1, HOLDS), (2, HOLDS), (3, FAILS)])
+def test_what_died_may_be_counted_as_settled(dequeued: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0")
+    story.send("p0/2", "t0", expiration_ms=EPOCH_MS + 1000).arrive("c0/1", "p0/1").ack("c0/1", "p0/1").at(5000)
+    assert kind(story.rest("t0", dequeued=dequeued, expired=1), "INF-023") is expected
 
 
 @pytest.mark.parametrize(("size", "enqueued", "expected"), [(2, 4, FAILS), (3, 4, HOLDS), (4, 4, FAILS), (3, 3, FAILS)])

@@ -320,6 +320,17 @@ def test_a_send_of_unknown_result_happens_once_at_most(topic: bool) -> None:
 # -- operators
 
 
+def test_what_was_moved_to_where_it_is_not_is_lost() -> None:
+    def told(*found: str) -> VerdictKind:
+        story = Builder().connect("p0").send("p0/1").operate("move", "q0", "q1", count=1).drain("q0", "q1")
+        return kind(story.arrive("drain/2", *found).end(), "GEN-001")
+
+    assert told() is FAILS
+    assert told("p0/1") is HOLDS
+    story = Builder().connect("p0").send("p0/1").operate("move", "q0", "q1", count=1).drain("q0").end()
+    assert kind(story, "GEN-001") is SILENT  # nobody looked
+
+
 def test_a_purged_message_is_not_lost_and_a_later_one_is() -> None:
     story = Builder().connect("p0").send("p0/1").operate("purge", "q0")
     assert kind(story.drain("q0", DLQ).end(), "GEN-001") is SILENT

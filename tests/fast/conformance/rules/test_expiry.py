@@ -458,6 +458,15 @@ def test_the_documented_broker_believes_its_own_clock() -> None:
     assert expired_ack("documented").outcome == "lost"
 
 
+@pytest.mark.parametrize("room", [True, False])
+def test_what_one_consumer_discarded_is_not_kept_from_another(*, room: bool) -> None:
+    run = Clocked(skews={"c0": 5000}, generation={"expiry": "documented"}).at(1)
+    run.connect("c0", "jms", checks=True).connect("c1").subscribe("c1/1", prefetch=int(room))
+    run.subscribe("c0/1").post("p0/1", ttl_ms=4000).deliver("c0/1", "p0/1").discard("c0/1", "p0/1").at(1500)
+    run.rest("q0", size=1, in_flight=0).close(at_ms=2000).deliver("drain/1", "p0/1")
+    assert verdicts(run.finish())["EXP-008"].outcome == ("lost" if room else "stays")
+
+
 # -- EXP-009
 
 

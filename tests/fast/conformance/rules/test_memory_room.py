@@ -218,3 +218,11 @@ def test_a_refused_send_never_arrives() -> None:
     assert kind(story(**refused).arrive("c0/1", "p0/1"), "MEM-027") is FAILS
     assert kind(story(result="fail", refusal="bad-destination").arrive("c0/1", "p0/1"), "MEM-027") is SILENT
     assert kind(story(result="unknown").arrive("c0/1", "p0/1"), "MEM-027") is HOLDS
+
+
+@pytest.mark.parametrize(("percent", "verdict"), [(99, SILENT), (100, FAILS)])
+def test_nothing_is_accepted_at_once_while_memory_is_full(percent: int, verdict: VerdictKind) -> None:
+    story = memory(LIMIT, generation={"memory": "G3"}).rest("q0", memory_percent=percent).connect("p1").send("p1/1")
+    assert kind(story, "MEM-027") is verdict
+    freed = memory(LIMIT, generation={"memory": "G3"}).rest("q0", memory_percent=percent).operate("purge").send("p0/1")
+    assert kind(freed, "MEM-027") is SILENT

@@ -77,6 +77,16 @@ def test_an_empty_queue_keeps_nothing() -> None:
     assert kind(story(size=0, in_flight=0), "MEM-003") is SILENT
 
 
+def test_a_topic_keeps_nothing_for_who_has_settled_everything() -> None:
+    def story(*, settled: bool, **options: Any) -> Builder:
+        told = new().subscribe("c0/1", "t0", **options).send("p0/1", "t0").arrive("c0/1", "p0/1")
+        return read(told.ack("c0/1", "p0/1") if settled else told, "t0", size=0, in_flight=0, memory_bytes=1)
+
+    assert kind(story(settled=True), "MEM-003") is FAILS
+    assert kind(story(settled=False), "MEM-003") is SILENT
+    assert kind(story(settled=True, durable="d"), "MEM-003") is SILENT
+
+
 def test_the_broker_keeps_nothing_when_all_queues_are_empty() -> None:
     def story(letters: int) -> Builder:
         told = Builder().send("p0/1").connect("c0").subscribe("c0/1").arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
@@ -171,6 +181,8 @@ def test_what_open_transactions_have_sent_is_charged(used: int, end: str, verdic
 def test_charges_are_not_judged_under_pressure_or_when_the_size_is_another() -> None:
     story = read(new().send("p0/1", size=8000), size=1, memory_bytes=1)
     assert kind(story, "MEM-008") is SILENT
+    story = read(new().send("p0/1", size=8000), size=1, memory_bytes=8000 + 2049)
+    assert kind(story, "MEM-008") is FAILS  # more than there is can never be in use
     story = read(new(1 << 20).send("p0/1", size=100), size=2, memory_bytes=1)
     assert kind(story, "MEM-008") is SILENT
 

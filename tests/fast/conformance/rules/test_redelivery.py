@@ -46,6 +46,17 @@ def test_a_first_delivery_is_unmarked() -> None:
     assert kind(told.arrive("c0/1", "p0/1", delivery_count=1), "RDL-001") is HOLDS
 
 
+def test_what_was_moved_before_anybody_had_it_is_unmarked() -> None:
+    def told(*, had: bool) -> VerdictKind:
+        story = Builder().connect("p0").connect("c0").connect("c1")
+        story = story.subscribe("c1/1").leave("c1/1") if had else story
+        story.send("p0/1").operate("move", to="q1", count=1).subscribe("c0/1", "q1")
+        return kind(story.arrive("c0/1", "p0/1", redelivered=True), "RDL-001")
+
+    assert told(had=False) is FAILS
+    assert told(had=True) is SILENT
+
+
 def test_what_came_over_a_bridge_may_have_been_given_to_somebody_before_it() -> None:
     crossed = Builder().connect("p0").connect("c0").send("p0/1", network=True).subscribe("c0/1")
     assert kind(crossed.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is SILENT
@@ -233,6 +244,25 @@ def test_what_came_back_is_in_order_within_each_priority() -> None:
     assert kind(told("p0/1", "p0/2", "p0/3"), "RDL-005") is HOLDS
     assert kind(told("p0/2", "p0/1", "p0/3"), "RDL-005") is HOLDS
     assert outcome(told("p0/2", "p0/3", "p0/1"), "RDL-005") == (FAILS, "reordered")
+
+
+def test_what_nobody_had_waits_in_the_order_of_sending() -> None:
+    def told(*order: str) -> Builder:
+        story = given(1).send("p0/2").send("p0/3").lose("c0").rest(None).subscribe("c1/1")
+        return story.arrive("c1/1", "p0/1", *order)
+
+    assert kind(told("p0/2", "p0/3"), "RDL-005") is HOLDS
+    assert outcome(told("p0/3", "p0/2"), "RDL-005") == (FAILS, "reordered")
+
+
+def test_what_a_rollback_brought_back_is_in_order() -> None:
+    def told(*order: str) -> Builder:
+        story = given(2).begin("c0", "c0/tx1").ack("c0/1", "p0/1", tx="c0/tx1").ack("c0/1", "p0/2", tx="c0/tx1")
+        story.leave("c0/1").abort("c0", "c0/tx1").rest(None)
+        return story.subscribe("c1/1").arrive("c1/1", *order)
+
+    assert kind(told("p0/1", "p0/2"), "RDL-005") is HOLDS
+    assert outcome(told("p0/2", "p0/1"), "RDL-005") == (FAILS, "reordered")
 
 
 def test_what_a_transaction_held_may_come_back_ahead_of_what_came_back() -> None:
