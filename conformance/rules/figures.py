@@ -12,6 +12,7 @@ from brokerproof.conformance.experiment.history import Counters, Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, RESOLVED, WHOLE
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, rest_after
@@ -147,7 +148,9 @@ def brokers_at_rest(facts: Facts) -> list[Reading]:
     if facts.marks.spans(RESOLVED, WHOLE):
         return []  # what an alias leads to may be a queue that nobody reads
     found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
-    found = [one for one in found if not (facts.paged and one.idle)]  # memory may keep from consumers what is there
+    # Memory may keep from consumers what is there, and a queue manager's reports are nobody's messages.
+    if facts.paged or is_queue_manager(facts):
+        found = [one for one in found if not one.idle]
     return [one for one in found if len(_parts(one)) + one.idle == one.event.destinations]
 
 
