@@ -240,15 +240,18 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
 
 def real_ms(program: Program) -> int:
     """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
-    answered, when the longest delay is over, and its deadline only patience with a slow machine.
+    answered, when the longest delay is over, and its deadline only patience with a slow machine. What is sent crosses
+    the slowest link.
     """
+    sends = [step for step in program.each_step() if isinstance(step, Send)]
     waits = [step.ms for step in program.each_step() if isinstance(step, Advance)]
     takes = [step.deadline_ms for step in program.each_step() if isinstance(step, Take)]
     stays = [step.ms for step in program.steps if isinstance(step, Pause | Probe)]
-    delays = [step.delay_ms for step in program.each_step() if isinstance(step, Send)]
     patience_ms = max((ms for ms in takes if ms > PATIENCE_MS), default=0)
-    delay_ms = min(patience_ms, max([0, *delays]))
-    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms
+    delay_ms = min(patience_ms, max([0, *(send.delay_ms for send in sends)]))
+    rate = min((rate for link in program.links if (rate := link.rate())), default=0)
+    crossing_ms = 1000 * sum(send.size * send.count for send in sends) // rate if rate else 0
+    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms + crossing_ms
 
 
 class Bound:

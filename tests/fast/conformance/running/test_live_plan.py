@@ -299,3 +299,9 @@ def test_the_reason_is_what_the_broker_lacks_whatever_kept_a_program_away() -> N
     assert told["EXP-002"] == "the broker (or its transport) does not offer: ttl"
     assert told["RDL-001"].startswith("names.stomp.headers redelivered: ")
     assert told["GEN-001"] == why
+
+
+def test_what_crosses_a_slow_link_takes_its_time() -> None:
+    program = programs()["large-message-over-a-slow-stomp-link"]
+    fast = msgspec.structs.replace(program, links=[])
+    assert runs.real_ms(program) - runs.real_ms(fast) == 10_000  # 500 kB at 50 kB/s
