@@ -63,10 +63,13 @@ class Crossings:
         self._telling: dict[tuple[str, str], tuple[int, type[Ack | Nack]]] = {}
         #: Messages that this life has sent and that are not answered.
         self._under_way: dict[tuple[str, str], None] = {}
+        #: The ends of which it is told already how this life's connection came about.
+        self._joined: set[str] = set()
 
     def begun(self, now_ns: int) -> None:
         """A new life: two sockets are being opened."""
         self._consumers.clear()
+        self._joined.clear()
         self._begun_ns = now_ns
 
     def opened(self, now_ns: int) -> None:
@@ -76,13 +79,17 @@ class Crossings:
             self.connected(name, "ok", now_ns)
 
     def connected(self, name: str, result: Result, now_ns: int) -> None:
-        """One end has a connection, or may have one."""
-        self._recorder.put(Connect, self._begun_ns, now_ns, name, result=result, via="jms", traits=TRAITS)
+        """One end has a connection, or may have one; the first that is told of it counts."""
+        if name not in self._joined:
+            self._joined.add(name)
+            self._recorder.put(Connect, self._begun_ns, now_ns, name, result=result, via="jms", traits=TRAITS)
 
     def subscribed(self, consumer: str, dest: str, result: Result, now_ns: int, since_ns: int | None = None) -> None:
         """A consumer is there, or may be; not before ``since_ns``, or else the end of the greetings."""
         options = {"consumer": self._named(consumer), "dest": dest, "prefetch": PREFETCH, "ack": "individual"}
         since_ns = self._open_ns if since_ns is None else since_ns
+        if result == "ok":
+            self.connected(self.near, "ok", now_ns)  # ActiveMQ's connector asks before the far broker has let it in
         self._recorder.put(Subscribe, since_ns, now_ns, self.near, result=result, dispatch="async", **options)
 
     def passed_on(

@@ -35,6 +35,8 @@ from brokerproof.conformance.facts.network import histories
 from brokerproof.conformance.generate.networks import is_networkable, with_network, without_network
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.worlds.crossings import Crossings
+from brokerproof.conformance.worlds.port import Recorder
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 HOSTS = [
@@ -234,3 +236,15 @@ def test_defects_of_bridges_are_found(mutant: str, requirement: str) -> None:
     after = (Take(count=3, deadline_ms=10), Ack(), Ack(), Cut(), Advance(ms=10), Resume(), A_WHILE)
     rest = (SendStep(count=4), A_WHILE, Settle())
     assert requirement in violated(run(CONSUME, *steps, *after, *rest, mutant=mutant))
+
+
+def test_a_bridge_that_asks_early_has_a_connection_first() -> None:
+    """ActiveMQ's connector subscribes before the far broker has let it in: what it holds then ends with that life."""
+    recorder = Recorder()
+    log = Crossings(recorder, "n0", "n0-far")
+    for begin in (1, 10):
+        log.begun(begin)
+        log.subscribed("1", "q0", "ok", begin + 1, begin)
+        log.opened(begin + 2)
+    told = [(type(event).__name__, event.host) for event in recorder.events]
+    assert told == 2 * [("Connect", "n0"), ("Subscribe", "n0"), ("Connect", "n0-far")]
