@@ -52,8 +52,10 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
            for one in facts.asked):  # fmt: skip
         return "a request was refused"
     # It may have been seen to end before its client was told that its goodbye was over.
-    if any(begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) for one in client.ends):
-        return "its client ended it"
+    for one in client.ends:
+        is_the_loss = (one.t0, one.t1) == (event.t0, event.t1)  # noted beside the end that its agent saw
+        if begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) and not is_the_loss:
+            return "its client ended it"
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
     disturbed = client.stalled(*span) or facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)
