@@ -264,7 +264,8 @@ def configuration(broker: BrokerSpec, name: str = "b") -> str:
             ]
         if entry.redelivery is not None:
             settings = redelivery_settings(entry.redelivery)
-            lines += [f"redelivery.{name} = {_toml(value)}" for name, value in settings.items()]
+            told = ", ".join(f"{name} = {_toml(value)}" for name, value in settings.items())
+            lines.append(f"redelivery = {{ {told} }}")  # also where it says nothing of its own
         if entry.advisories:
             lines += [f"advisories.{name} = {_toml(value)}" for name, value in ADVISORIES.items()]
     return "\n".join(lines) + "\n"
