@@ -18,7 +18,7 @@ from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
@@ -81,6 +81,17 @@ def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:
     told = settings_config(tomllib.loads(configuration(spec))["broker"])
     wanted = broker_config(program)
     assert _plain(told) == {**_plain(wanted), "destinations": [(">", 500, 0), ("q0.>", 700, 8192)]}
+
+
+@pytest.mark.parametrize("policy", [RedeliverySpec(), RedeliverySpec(maximum=2, pause_ms=70)])
+def test_redelivery_is_on_where_a_program_says_nothing_but_that(policy: RedeliverySpec) -> None:
+    spec = BrokerSpec(policies=[PolicySpec(redelivery=policy)])
+    program = msgspec.structs.replace(stories()["live-delay"].program, broker=spec)
+    (told,) = settings_config(tomllib.loads(configuration(spec))["broker"]).destinations
+    (wanted,) = broker_config(program).destinations
+    assert wanted.redelivery is not None
+    fields = wanted.redelivery.__slots__
+    assert [getattr(told.redelivery, name) for name in fields] == [getattr(wanted.redelivery, name) for name in fields]
 
 
 def _plain(config: BrokerConfig) -> dict[str, object]:
