@@ -139,9 +139,9 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
     stale = []
     for verdict in verdicts:
         deviation = known.by_requirement.get(verdict.requirement)
-        if deviation is None or not deviation.excuses(name, program):
+        if deviation is None:
             marked.append(verdict)
-        elif verdict.verdict is VerdictKind.VIOLATED:
+        elif verdict.verdict is VerdictKind.VIOLATED and deviation.excuses(name, program):
             text = f"{verdict.text} (known: {deviation.reason})"
             marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
         else:

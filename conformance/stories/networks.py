@@ -25,25 +25,24 @@ EVERYWHERE = TimeStampingSpec(process_network_messages=True)
 def over(
     *steps: AnyStep | list[AnyStep],
     far: int = 0,
-    producer: int = 0,
     plugin: TimeStampingSpec | None = None,
     persistent: bool = False,
 ) -> Program:
-    """A queue from broker b, where p0 sends, over the bridge n0 to b2, where c0 consumes; the clocks of b2 and p0 are
-    ahead by so many milliseconds.
+    """A queue from broker b, where p0 sends, over the bridge n0 to b2, where c0 consumes; b2's clock is ahead by
+    so many milliseconds.
     """
     there = HostSpec("b2", "broker", clock=ClockSpec(far))
     consumer = HostSpec("c0", "client", "jms", at="b2")
-    hosts = (there, client("p0", producer, "jms"), consumer, HostSpec("n0", "bridge", to="b2"))
+    hosts = (there, client("p0", 0, "jms"), consumer, HostSpec("n0", "bridge", to="b2"))
     broker = BrokerSpec(timestamping=plugin, dead_letter_non_persistent=True, persistent=persistent)
     return plot([Subscribe(host=1, prefetch=10), THERE], *steps, hosts=hosts, broker=broker)
 
 
-def one(far: int, producer: int = 0, plugin: TimeStampingSpec | None = None, *, send: Send | None = None) -> Program:
+def one(far: int, plugin: TimeStampingSpec | None = None, *, send: Send | None = None) -> Program:
     """One message, with two minutes to live if ``send`` does not say otherwise."""
     sent = send or Send(ttl_ms=LIFE)
     taken: list[AnyStep] = [Take(deadline_ms=sent.delay_ms + 2 * VAIN), Ack(), Settle()]
-    return over(sent, taken, far=far, producer=producer, plugin=plugin)
+    return over(sent, taken, far=far, plugin=plugin)
 
 
 def waiting(*, persistent: bool) -> Program:
@@ -71,8 +70,8 @@ def stories() -> list[Story]:
             "000-network-plug-in",
             "the plug-in on every broker: it passes over what came from another one, until it is told not to",
             "clocks",
-            Half(one(SKEW, 0, PLUGIN), DEAD),
-            Half(one(SKEW, 0, EVERYWHERE), all_of("consumed")),
+            Half(one(SKEW, PLUGIN), DEAD),
+            Half(one(SKEW, EVERYWHERE), all_of("consumed")),
             "processNetworkMessages: every broker stamps by its own clock",
             "every hop begins the time to live again",
             "stamp-bridged",

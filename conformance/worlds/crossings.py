@@ -64,12 +64,12 @@ class Crossings:
         #: Messages that this life has sent and that are not answered.
         self._under_way: dict[tuple[str, str], None] = {}
         #: The ends of which it is told already how this life's connection came about.
-        self._joined: set[str] = set()
+        self.joined: set[str] = set()
 
     def begun(self, now_ns: int) -> None:
         """A new life: two sockets are being opened."""
         self._consumers.clear()
-        self._joined.clear()
+        self.joined.clear()
         self._begun_ns = now_ns
 
     def opened(self, now_ns: int) -> None:
@@ -80,8 +80,8 @@ class Crossings:
 
     def connected(self, name: str, result: Result, now_ns: int) -> None:
         """One end has a connection, or may have one; the first that is told of it counts."""
-        if name not in self._joined:
-            self._joined.add(name)
+        if name not in self.joined:
+            self.joined.add(name)
             self._recorder.put(Connect, self._begun_ns, now_ns, name, result=result, via="jms", traits=TRAITS)
 
     def subscribed(self, consumer: str, dest: str, result: Result, now_ns: int, since_ns: int | None = None) -> None:

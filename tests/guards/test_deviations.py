@@ -19,3 +19,14 @@ def test_every_entry_names_programs_of_the_corpus() -> None:
         name for known in deviations.releases() for entry in known.by_requirement.values() for name in entry.programs
     }
     assert named <= set(programs())
+
+
+def test_every_entry_excuses_the_programs_that_it_names() -> None:
+    entries = [(known.name, entry) for known in deviations.releases() for entry in known.by_requirement.values()]
+    refused = [
+        (name, entry.requirement, program)
+        for name, entry in entries
+        for program in entry.programs
+        if not entry.excuses(program, programs()[program])
+    ]
+    assert refused == []

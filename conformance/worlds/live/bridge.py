@@ -60,8 +60,6 @@ class LiveBridge:
         #: How often it was begun; it has sockets; both brokers have let it in.
         self.life = 0
         self.dialled = self.is_open = False
-        #: Ends that are connected for certain.
-        self._joined: list[str] = []
         #: Messages that were in doubt when the last life ended; the life in which its link was stalled.
         self._doubtful = self.stalled_in = 0
 
@@ -186,11 +184,10 @@ class LiveBridge:
         self._doubtful = log.ended(now_ns)
         for name in (log.near, log.far):
             if name != closed_by:
-                if name not in self._joined:
-                    log.connected(name, "unknown", now_ns)
+                log.connected(name, "unknown", now_ns)
                 held = name == log.far and self.state.stalled in {"broker", "both"}
                 hosts.recorder.put(events.Leave, since_ns, now_ns, name, result="unknown" if held else "ok", how="drop")
-        self._joined.clear()
+        log.joined.clear()
 
     def _fall(self) -> None:
         """Its process has ended by itself."""
@@ -223,7 +220,6 @@ class LiveBridge:
         event, t0, t1 = told["event"], hosts.run_ns(told["t0"]), hosts.run_ns(told["t1"])
         if event == "open":
             self.is_open, self._pause_ns = True, RETRY_NS
-            self._joined = [log.near, log.far]
             log.opened(t1)
         elif event in {"listening", "wanted"}:
             result: events.Result = "ok" if event == "listening" else "unknown"
@@ -243,7 +239,7 @@ class LiveBridge:
         if name:
             put = self._hosts.recorder.put
             put(events.Closed, t0, t1, name, who="broker", reason=told["reason"], link=name)
-            if name in self._joined:
+            if name in self._log.joined:
                 put(events.Leave, t0, t1, name, result="ok", how="drop")
         self._over(t0, name, t1)
 
