@@ -17,6 +17,7 @@ from brokerproof.conformance.mutants import MUTANTS, check_mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.failure import failure_text
 from brokerproof.conformance.running.hunt import PROGRAMS_MAX, hunt
+from brokerproof.conformance.running.pool import end_with_parent
 
 #: The mutant that CI plants to prove that a failing run is red: it must die, and quickly.
 CANARY = "delay-1ms-early"
@@ -89,7 +90,7 @@ def _rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[dict[st
         for name in names:
             yield hunt_one(name, options.seed, options.programs)
         return
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
         try:
             for future in futures:

@@ -17,6 +17,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
+from threading import Thread
 
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
@@ -67,8 +68,21 @@ def run_chunk(
     return outcomes
 
 
+def end_with_parent() -> None:
+    """Let this worker end as soon as the process that started it has gone: its queue would never tell it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a worker has one"
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=follow, daemon=True).start()
+
+
 def _begin(niceness: int) -> None:
     """A worker begins. A terminal's Ctrl-C reaches it, too; it is the process that started it that answers it."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(niceness)
 

@@ -79,17 +79,20 @@ def wait_until(condition: Callable[[], bool], deadline_s: float) -> bool:
     return condition()
 
 
-def test_kill_minus_nine_leaves_nobody(tmp_path: Path) -> None:
-    """The runner dies without a word in the middle of a live run; five seconds later none of its children lives."""
+@pytest.mark.parametrize(("tier", "least"), [("live", 4), ("both", 12)])
+def test_kill_minus_nine_leaves_nobody(tier: str, least: int, tmp_path: Path) -> None:
+    """The runner dies without a word in the middle of a run; five seconds later none of its children lives, neither a
+    broker nor a worker that plays seeds.
+    """
     with (tmp_path / "log").open("wb") as log:
         runner = subprocess.Popen(
-            [sys.executable, "-m", "brokerproof", "run", "--tier", "live", "--out", str(tmp_path / "out")],
+            [sys.executable, "-m", "brokerproof", "run", "--tier", tier, "--out", str(tmp_path / "out")],
             cwd=ROOT,
             stdout=log,
             stderr=log,
         )
         try:
-            assert wait_until(lambda: len(descendants(runner.pid)) >= 4, 60), (tmp_path / "log").read_text()
+            assert wait_until(lambda: len(descendants(runner.pid)) >= least, 60), (tmp_path / "log").read_text()
             children = descendants(runner.pid)
         finally:
             os.kill(runner.pid, signal.SIGKILL)

@@ -26,6 +26,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.mutants.automatic.mutations import Mutation, broker_folder
 from brokerproof.conformance.running.automatic.comparing import digest_of, program_named, violated_in
 from brokerproof.conformance.running.engine import seldom_collected
+from brokerproof.conformance.running.pool import end_with_parent
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 #: Programs per task.
@@ -166,7 +167,7 @@ def load(seeds: int, jobs: int, folder: Path, *, corpus: bool = True) -> Coverag
     missing = [name for name in names if name not in known]
     if missing:
         chunks = [missing[start : start + CHUNK] for start in range(0, len(missing), CHUNK)]
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
             for rows in pool.map(record_all, chunks):
                 known |= {row.name: row for row in rows}
         folder.mkdir(parents=True, exist_ok=True)
