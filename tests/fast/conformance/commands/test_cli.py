@@ -382,8 +382,8 @@ def test_mutants_that_wait_are_given_up_when_the_hunt_is_interrupted(monkeypatch
     futures: list[Future[object]] = []
 
     class Pool(contextlib.nullcontext[object]):
-        def __init__(self, jobs: int, mp_context: object) -> None:
-            del jobs, mp_context
+        def __init__(self, jobs: int, mp_context: object, initializer: object) -> None:
+            del jobs, mp_context, initializer
             super().__init__(self)
 
         def submit(self, *_: object) -> Future[object]:

@@ -76,7 +76,7 @@ def test_commands_are_executed_counted_and_stopped() -> None:
     done = execute((sys.executable, "-c", "sum(range(10**6)); raise SystemExit(5)"), 60)
     assert done.code == 5
     assert done.processor_s > 0
-    assert execute((sys.executable, "-c", "input()"), 0).code is None
+    assert execute((sys.executable, "-c", "import signal; signal.pause()"), 0).code is None
 
 
 def test_a_release_of_python_that_is_not_here_is_named() -> None:
