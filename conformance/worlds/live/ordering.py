@@ -5,7 +5,7 @@ Rules
 * An effect proves its cause. A message that arrived had been accepted by then, a consumer at which one arrived had been
   attached: so a ``send`` or ``subscribe`` whose receipt came later than that ends its interval there, and stands first.
   So does an arrival that was told later than the application had it. What came over a bridge had arrived elsewhere
-  before; its interval stays.
+  before; its interval stays. A host whose consumer was attached had been connected by then.
   Results stay what they were: *unknown* means that nobody was told.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from brokerproof.conformance.experiment.history import Arrive, Consume, Event, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Connect, Consume, Event, Send, Subscribe
 
 
 def put_in_order(events: list[Event]) -> list[Event]:
@@ -25,11 +25,17 @@ def put_in_order(events: list[Event]) -> list[Event]:
         if isinstance(event, Arrive):
             arrived[event.message] = min(event.t1, arrived.get(event.message, event.t1))
             attached[event.consumer] = min(event.t1, attached.get(event.consumer, event.t1))
+    connects: dict[str, Connect] = {}
     for event in events:
         if isinstance(event, Send) and not event.network:
             event.t1 = _narrowed(event, arrived.get(event.message))
+        elif isinstance(event, Connect):
+            connects[event.host] = event
         elif isinstance(event, Subscribe):
             event.t1 = _narrowed(event, attached.get(event.consumer))
+            connect = connects.get(event.host)
+            if connect is not None and event.result == "ok" and connect.t0 <= event.t0:
+                connect.t1 = _narrowed(connect, event.t1)
     ordered = sorted(events, key=_place)
     for number, event in enumerate(ordered, start=1):
         event.seq = number
@@ -56,6 +62,6 @@ def _narrowed(event: Event, seen_ns: int | None) -> int:
 
 
 def _place(event: Event) -> tuple[int, int]:
-    """By time; of equals the subscription first, then the send, the arrival, and the rest as it was recorded."""
-    kinds = (Subscribe, Send, Arrive)
+    """By time; of equals the connection first, then subscription, send, arrival, and the rest as it was recorded."""
+    kinds = (Connect, Subscribe, Send, Arrive)
     return event.t1, kinds.index(type(event)) if isinstance(event, kinds) else len(kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Arrive, Consume, Event, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Connect, Consume, Event, Send, Subscribe
 from brokerproof.conformance.worlds.live.ordering import put_in_order
 
 
@@ -45,6 +45,18 @@ def test_a_consumer_was_attached_when_something_arrived_at_it() -> None:
     attached, arrived = subscribe(10, 50), arrive(18, 20)
     assert put_in_order([arrived, attached]) == [attached, arrived]
     assert attached.t1 == 20
+
+
+def test_a_host_was_connected_when_its_consumer_was_attached() -> None:
+    connected, attached, arrived = Connect(0, 5, 50, "c0", "ok"), subscribe(10, 50), arrive(18, 20)
+    assert put_in_order([connected, attached, arrived]) == [connected, attached, arrived]
+    assert connected.t1 == 20
+
+
+def test_a_consumer_of_an_earlier_connection_says_nothing_of_this_one() -> None:
+    connected, earlier = Connect(0, 30, 50, "c0", "ok"), subscribe(10, 20)
+    put_in_order([connected, earlier])
+    assert (connected.t0, connected.t1) == (30, 50)
 
 
 def test_what_was_taken_had_arrived() -> None:
