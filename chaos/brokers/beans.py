@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from xml.sax.saxutils import quoteattr
 
 from brokerproof.chaos.ports import LOOPBACK
@@ -55,12 +55,16 @@ class Redelivery:
     dead_letter: bool = True
 
 
+Kind = Literal["queue", "topic"]
+KINDS: Final[tuple[Kind, ...]] = ("queue", "topic")
+
+
 @dataclass(frozen=True)
 class PolicyEntry:
     """Policy of the destinations that match: expiry scan, memory limit, dead letters; the rest by attribute."""
 
     match: str = ">"
-    kind: Literal["queue", "topic"] = "queue"
+    kind: Kind = "queue"
     expire_period_ms: int | None = 1000
     memory_limit_bytes: int | None = None
     process_non_persistent: bool = True

@@ -27,7 +27,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerproof.chaos.brokers.activemq import ActiveMQ
-from brokerproof.chaos.brokers.beans import ActiveMQOptions, NetworkConnector, PolicyEntry, Redelivery, TimeStamping
+from brokerproof.chaos.brokers.beans import (
+    KINDS,
+    ActiveMQOptions,
+    Kind,
+    NetworkConnector,
+    PolicyEntry,
+    Redelivery,
+    TimeStamping,
+)
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION, RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.chaos.ports import held
@@ -36,6 +44,7 @@ from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
+from brokerproof.conformance.experiment.policies import specificity
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import Send
 
@@ -313,24 +322,30 @@ def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
 
 
 def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
-    return [
-        PolicyEntry(
-            pattern(entry.match),
-            kind,
-            entry.expire_period_ms,
-            entry.memory_limit_bytes,
-            broker.dead_letter_non_persistent
-            if entry.dead_letter is None
-            else entry.dead_letter.process_non_persistent,
-            _attributes(entry, kind),
-            pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
-            dead_letters="shared" if entry.dead_letter is None else entry.dead_letter.strategy,
-            process_expired=entry.dead_letter is None or entry.dead_letter.process_expired,
-            redelivery=None if entry.redelivery is None else Redelivery(**msgspec.structs.asdict(entry.redelivery)),
-        )
-        for entry in broker.policies
-        for kind in ("queue", "topic")
-    ]
+    """One entry for each kind and pattern. Of several ActiveMQ takes any, and it knows no ``queue://`` in a pattern."""
+    found: dict[tuple[str, str], PolicyEntry] = {}
+    for entry in sorted(broker.policies, key=lambda entry: specificity(entry.match)):
+        scheme, _, match = entry.match.rpartition("://")
+        for kind in KINDS:
+            if scheme in {"", kind}:
+                found.setdefault((kind, match), _policy(broker, entry, kind, pattern(match)))
+    return list(found.values())
+
+
+def _policy(broker: BrokerSpec, entry: PolicySpec, kind: Kind, match: str) -> PolicyEntry:
+    letters = entry.dead_letter
+    return PolicyEntry(
+        match,
+        kind,
+        entry.expire_period_ms,
+        entry.memory_limit_bytes,
+        broker.dead_letter_non_persistent if letters is None else letters.process_non_persistent,
+        _attributes(entry, kind),
+        pending_message_limit=entry.pending_message_limit if kind == "topic" else None,
+        dead_letters="shared" if letters is None else letters.strategy,
+        process_expired=letters is None or letters.process_expired,
+        redelivery=None if entry.redelivery is None else Redelivery(**msgspec.structs.asdict(entry.redelivery)),
+    )
 
 
 __all__ = ["ActiveMQAdapter", "ActiveMQEndpoint", "options_of"]

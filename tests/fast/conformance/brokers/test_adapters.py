@@ -203,3 +203,12 @@ def test_settings_reach_the_options() -> None:
     policy = options.policies[0]
     assert (policy.match, policy.expire_period_ms, policy.memory_limit_bytes) == ("q0.>", 250, 99)
     assert policy.process_non_persistent
+
+
+def test_of_policies_with_the_same_pattern_activemq_is_given_the_one_that_applies() -> None:
+    """It knows no kinds in a pattern, and takes any of several entries."""
+    policies = [PolicySpec(">", 500), PolicySpec("queue://>", 700), PolicySpec("topic://q0", 900), PolicySpec(">", 1)]
+    spec = BrokerSpec(policies=policies)
+    options = options_of(msgspec.structs.replace(stories()["live-redelivery"].program, broker=spec))
+    given = [(one.kind, one.match, one.expire_period_ms) for one in options.policies]
+    assert sorted(given) == [("queue", ">", 700), ("topic", ">", 500), ("topic", "q0.>", 900)]
