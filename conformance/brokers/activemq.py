@@ -44,7 +44,7 @@ from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
-from brokerproof.conformance.experiment.policies import specificity
+from brokerproof.conformance.experiment.policies import entry_for, specificity
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import Send
 
@@ -186,10 +186,7 @@ class ActiveMQAdapter(Adapter):
     def refusal(self, program: Program) -> str:
         if program.broker.connector is not None:
             return "this broker's connectors are what they are: the program asks for options of its own (connector)"
-        policies = [entry.redelivery for entry in program.broker.policies if entry.redelivery is not None]
-        if any(min(policy.initial_ms, policy.pause_ms) <= PLUGIN_MS for policy in policies):
-            return f"{self.label} redelivers after more than {PLUGIN_MS} ms only; the program asks for a shorter pause"
-        return super().refusal(program)
+        return redelivery_refusal(program, self.label) or super().refusal(program)
 
     def effective(self, program: Program) -> Program:
         broker = program.broker
@@ -297,6 +294,23 @@ def options_of(program: Program, connectors: Sequence[Connector] = ()) -> Active
     )
 
 
+def redelivery_refusal(program: Program, label: str) -> str:
+    """What a redeliveryPlugin cannot be told, which has a map of its own and one flag for all dead letters; "": all."""
+    broker = program.broker
+    entries = [entry for entry in broker.policies if entry.redelivery is not None]
+    policies = [entry.redelivery for entry in entries if entry.redelivery is not None]
+    if any(min(policy.initial_ms, policy.pause_ms) <= PLUGIN_MS for policy in policies):
+        return f"{label} redelivers after more than {PLUGIN_MS} ms only; the program asks for a shorter pause"
+    if len({policy.dead_letter for policy in policies}) > 1:
+        return f"{label} makes dead letters of what was tried too often on all queues, or on none (redelivery)"
+    plugin = msgspec.structs.replace(broker, policies=entries)
+    for dest in program.destinations:
+        found = entry_for(plugin, dest.name, topic=False)
+        if found is not None and found is not entry_for(broker, dest.name, topic=False):
+            return f"{label} redelivers on {dest.name} by the wider policy {found.match} (redelivery)"
+    return ""
+
+
 def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
     """Attributes of a policy entry that are not the default."""
     attributes = {}
@@ -348,4 +362,4 @@ def _policy(broker: BrokerSpec, entry: PolicySpec, kind: Kind, match: str) -> Po
     )
 
 
-__all__ = ["ActiveMQAdapter", "ActiveMQEndpoint", "options_of"]
+__all__ = ["ActiveMQAdapter", "ActiveMQEndpoint", "options_of", "redelivery_refusal"]

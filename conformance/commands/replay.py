@@ -98,7 +98,11 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     from brokerproof.conformance.running.live import run_all
 
     adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
-    result = next(iter(run_all(adapter, [(name, adapter.cast(program))], wanted, options.mutant)))
+    program = adapter.cast(program)
+    if refusal := adapter.refusal(program):
+        adapter.close()
+        raise UsageError(f"{name} cannot be played on {adapter.label}: {refusal}")
+    result = next(iter(run_all(adapter, [(name, program)], wanted, options.mutant)))
     result.seed = options.seed
     result.chosen = Chosen(options.broker, home=options.home, client=options.client).words()
     return result

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.brokers import check_broker, make_adapter, shipped
-from brokerproof.conformance.brokers.activemq import generation_of, options_of, release_of
+from brokerproof.conformance.brokers.activemq import generation_of, options_of, redelivery_refusal, release_of
 from brokerproof.conformance.brokers.base import Endpoint
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
@@ -212,3 +212,27 @@ def test_of_policies_with_the_same_pattern_activemq_is_given_the_one_that_applie
     options = options_of(msgspec.structs.replace(stories()["live-redelivery"].program, broker=spec))
     given = [(one.kind, one.match, one.expire_period_ms) for one in options.policies]
     assert sorted(given) == [("queue", ">", 700), ("topic", ">", 500), ("topic", "q0.>", 900)]
+
+
+LATER = RedeliverySpec(initial_ms=1100, pause_ms=1100)
+VANISHES = msgspec.structs.replace(LATER, dead_letter=False)
+
+
+@pytest.mark.parametrize(
+    ("policies", "reason"),
+    [
+        ([PolicySpec("q0"), PolicySpec(redelivery=LATER)], "by the wider policy > (redelivery)"),
+        (
+            [PolicySpec("q0", redelivery=LATER), PolicySpec(redelivery=VANISHES)],
+            "on all queues, or on none (redelivery)",
+        ),
+        ([PolicySpec(redelivery=RedeliverySpec(pause_ms=100))], "asks for a shorter pause"),
+        ([PolicySpec("q0", redelivery=LATER), PolicySpec(redelivery=LATER)], ""),
+        ([PolicySpec("topic://>"), PolicySpec(redelivery=LATER)], ""),
+    ],
+)
+def test_activemq_is_not_asked_for_a_redelivery_that_it_cannot_be_told(policies: list[PolicySpec], reason: str) -> None:
+    program = msgspec.structs.replace(stories()["live-redelivery"].program, broker=BrokerSpec(policies=policies))
+    refusal = redelivery_refusal(program, "activemq 5.17.2")
+    assert refusal.endswith(reason)
+    assert bool(refusal) == bool(reason)
