@@ -147,9 +147,13 @@ def test_replay_live(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"world":"live"' in (tmp_path / "a" / "history.jsonl").read_text().splitlines()[0]
     with served("redelivery-unmarked") as url:
-        done = brokerproof("replay", str(program), "--tier", "live", "--broker", profile_of(url, tmp_path))
+        foreign = profile_of(url, tmp_path)
+        done = brokerproof("replay", str(program), "--tier", "live", "--broker", foreign)
+        refused = brokerproof("replay", "live-limit", "--tier", "live", "--broker", foreign)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "RDL-002 (MUST)" in done.stdout
+    assert refused.returncode == 2
+    assert "live-limit cannot be played on foreign" in refused.stderr
     done = brokerproof("replay", str(program), "--broker", "activemq")
     assert done.returncode == 2
     assert "needs --tier live" in done.stderr
