@@ -37,7 +37,7 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
             return
         used = limit * event.memory_percent // 100
     largest = facts.epoch.largest if reading.dest is None else reading.dest.epoch.largest
-    if used > limit + largest:
+    if used > limit + largest + _uncontrolled(facts, reading):
         yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")
@@ -45,6 +45,14 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
         yield held("within", "more than nine tenths were used")
     elif used * 2 > limit:
         yield held("within", "more than half was used")
+
+
+def _uncontrolled(facts: Facts, reading: Reading) -> int:
+    """Bytes of open transactions, which are in memory until they end, where no producer is kept waiting for room."""
+    dests = facts.destinations.values() if reading.dest is None else [reading.dest]
+    if all(dest.applied.entry.producer_flow_control for dest in dests):
+        return 0
+    return reading.uncommitted_bytes + reading.uncommitted * OVERHEAD_MAX_BYTES
 
 
 @rule("MEM-002", over=broker_readings, handles=UNCHANGED)

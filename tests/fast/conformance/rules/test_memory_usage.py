@@ -48,6 +48,21 @@ def test_the_brokers_limit() -> None:
     assert kind(Builder(memory_limit_bytes=0).read(None, memory_bytes=1 << 40), "MEM-002") is SILENT
 
 
+def test_open_transactions_may_hold_more_where_no_producer_waits_for_room() -> None:
+    def story(used: int, *, controlled: bool = False) -> Builder:
+        told = Builder(memory_limit_bytes=8192, policies=[PolicySpec(producer_flow_control=controlled)])
+        told.connect("p0").begin("p0")
+        for number in range(1, 5):
+            told.send(f"p0/{number}", size=3000, tx="p0/tx1")
+        return told.read(None, memory_bytes=used)
+
+    assert kind(story(12_000), "MEM-002") is HOLDS
+    assert kind(story(12_000, controlled=True), "MEM-002") is HOLDS
+    assert kind(story(18_000), "MEM-002") is HOLDS
+    assert kind(story(18_000, controlled=True), "MEM-002") is FAILS
+    assert kind(story(8192 + 5 * (3000 + 2048) + 1), "MEM-002") is FAILS
+
+
 def test_a_destinations_own_limit() -> None:
     def story(dest: str, used: int, *entries: PolicySpec) -> Builder:
         return Builder(policies=list(entries)).read(dest, memory_bytes=used)
