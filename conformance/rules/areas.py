@@ -1,63 +1,16 @@
-"""All rules: importing this fills the registry."""
+"""All rules: importing this imports each file of this room, and so fills the registry."""
 
 from __future__ import annotations
 
-from brokerproof.conformance.rules import (
-    acceptance,
-    acknowledgement,
-    answers,
-    bridges,
-    connections,
-    contents,
-    copies,
-    dead_letters,
-    delay,
-    delay_asked,
-    delay_mq,
-    delay_release,
-    delay_resolved,
-    delay_waiting,
-    delivery,
-    dialogues,
-    durability,
-    durables,
-    expiry,
-    expiry_clients,
-    expiry_counters,
-    expiry_topics,
-    figures,
-    giving_up,
-    inactivity,
-    inflight,
-    liveness,
-    managing,
-    memory,
-    memory_paging,
-    memory_room,
-    memory_usage,
-    onlookers,
-    prefetch,
-    processes,
-    raw_peers,
-    redelivery,
-    redelivery_marks,
-    restamping,
-    selection,
-    survival,
-    timestamping,
-    told_by_managers,
-    topics,
-    transactions,
-)
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from brokerproof.conformance.rules import rule as registry
 from brokerproof.conformance.rules.rule import RULES
 
-# fmt: off
-AREAS = (acceptance, acknowledgement, answers, bridges, connections, contents, copies, dead_letters, delay,
-         delay_asked, delay_mq, delay_release, delay_resolved, delay_waiting, delivery, dialogues, durability,
-         durables, expiry, expiry_clients, expiry_counters, expiry_topics, figures, giving_up, inactivity, inflight,
-         liveness, managing, memory, memory_paging, memory_room, memory_usage, onlookers, prefetch, processes,
-         raw_peers, redelivery, redelivery_marks, restamping, selection, survival, timestamping, told_by_managers,
-         topics, transactions)
-# fmt: on
+_ROOM, _, _ = registry.__name__.rpartition(".")
+for _file in iter_modules([str(Path(registry.__file__).parent)]):
+    import_module(f"{_ROOM}.{_file.name}")
 
-__all__ = ["AREAS", "RULES"]
+__all__ = ["RULES"]
