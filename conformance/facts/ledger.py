@@ -7,6 +7,8 @@ was in flight then; that, too, begins a new stretch, whose first reading at rest
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from brokerproof.conformance.experiment.history import Acknowledge, Event, Operate, Subscribe
 from brokerproof.conformance.facts.spans import NEVER, Span
 
@@ -29,18 +31,15 @@ class Browser:
         self.leave: Event | None = None
 
 
-class Purge:
+class Purge(NamedTuple):
     """A purge that was carried out. ``held``: by consumers for certain, by then. What may have come after it: all but
     the first ``before`` that were sent, and ``loose`` ones of these.
     """
 
-    __slots__ = ("before", "event", "held", "loose")
-
-    def __init__(self, event: Operate, held: int, loose: int, before: int) -> None:
-        self.event = event
-        self.held = held
-        self.loose = loose
-        self.before = before
+    event: Operate
+    held: int
+    loose: int
+    before: int
 
 
 class Ledger:

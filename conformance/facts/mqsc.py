@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Event
 
@@ -252,14 +252,11 @@ class Objects:
         return ""
 
 
-class State:
+class State(NamedTuple):
     """The objects from an event on; None: nobody knows them. ``event`` None: since the start."""
 
-    __slots__ = ("event", "objects")
-
-    def __init__(self, objects: Objects | None, event: Event | None = None) -> None:
-        self.objects = objects
-        self.event = event
+    objects: Objects | None
+    event: Event | None = None
 
     def before(self, event: Event) -> bool:
         """Whether it was so when something else began, for certain."""

@@ -7,6 +7,7 @@ gone; nobody had tried to settle the first one. What an operator may have moved 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from brokerproof.conformance.facts.deliveries import at_home, came_back
 from brokerproof.conformance.facts.presence import gone_ns
@@ -15,15 +16,12 @@ from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 
-class Redelivery:
+class Redelivery(NamedTuple):
     """See the module's header. Its marks are those between the two arrivals."""
 
-    __slots__ = ("first", "marks", "second")
-
-    def __init__(self, first: Delivery, second: Delivery, marks: int) -> None:
-        self.first = first
-        self.second = second
-        self.marks = marks
+    first: Delivery
+    second: Delivery
+    marks: int
 
     def unsaid(self) -> bool:
         """The broker was not told what the application had been given."""
@@ -33,17 +31,14 @@ class Redelivery:
         return session.end in {"drop", "kill", "closed"}
 
 
-class Handover:
+class Handover(NamedTuple):
     """A queue that ``one`` session, alone on it, left to the ``other``, which was alone until ``until_ns``."""
 
-    __slots__ = ("dest", "marks", "one", "other", "until_ns")
-
-    def __init__(self, dest: Destination, one: Session, other: Session, until_ns: int, marks: int) -> None:
-        self.dest = dest
-        self.one = one
-        self.other = other
-        self.until_ns = until_ns
-        self.marks = marks
+    dest: Destination
+    one: Session
+    other: Session
+    until_ns: int
+    marks: int
 
 
 def redeliveries(tables: Tables) -> list[Redelivery]:
@@ -65,7 +60,7 @@ def handovers(tables: Tables) -> list[Handover]:
     for dest in tables.destinations.values():
         if dest.topic or len(dest.sessions) < 2:
             continue
-        sessions = sorted(dest.sessions, key=_opened)
+        sessions = sorted(dest.sessions, key=lambda session: session.opened[0])
         opens = [*(session.opened[0] for session in sessions[2:]), NEVER]
         left_ns = 0
         for one, other, until_ns in zip(sessions, sessions[1:], opens, strict=False):
@@ -75,10 +70,6 @@ def handovers(tables: Tables) -> list[Handover]:
                 span = (one.opened[0], min(until_ns, other.deliveries[-1].event.t1))
                 found.append(Handover(dest, one, other, until_ns, tables.marks.on(dest.name, span)))
     return found
-
-
-def _opened(session: Session) -> int:
-    return session.opened[0]
 
 
 def _gone_before(tables: Tables, one: Session, other: Session) -> bool:

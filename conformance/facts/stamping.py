@@ -21,7 +21,7 @@ TSP-011 and TSP-012 say which one a broker follows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.configuration import TimeStampingSpec
@@ -37,15 +37,12 @@ BEHIND = "the producer's clock was behind the broker's"
 AGREED = "the producer's and the broker's clocks agreed"
 
 
-class Stamps:
+class Stamps(NamedTuple):
     """Timestamp and expiration of a message, and whether the broker changed them."""
 
-    __slots__ = ("acted", "expiration_ms", "timestamp_ms")
-
-    def __init__(self, timestamp_ms: int, expiration_ms: int, acted: bool) -> None:
-        self.timestamp_ms = timestamp_ms
-        self.expiration_ms = expiration_ms
-        self.acted = acted
+    timestamp_ms: int
+    expiration_ms: int
+    acted: bool
 
 
 def ttl_ms(spec: TimeStampingSpec, timestamp_ms: int, expiration_ms: int) -> int:
@@ -84,14 +81,11 @@ def documented_ms(spec: TimeStampingSpec, timestamp_ms: int, expiration_ms: int,
     return max(timestamp_ms, wall_ms) + ttl_ms(spec, timestamp_ms, expiration_ms)
 
 
-class Force:
+class Force(NamedTuple):
     """Bounds of the expiration in force, in milliseconds; ``high_ms`` <= 0: the message never expires."""
 
-    __slots__ = ("high_ms", "low_ms")
-
-    def __init__(self, low_ms: int, high_ms: int) -> None:
-        self.low_ms = low_ms
-        self.high_ms = high_ms
+    low_ms: int
+    high_ms: int
 
 
 def force_of(spec: TimeStampingSpec | None, send: Send, low_ms: int, high_ms: int) -> Force:

@@ -7,7 +7,7 @@ below 0. After a second report, an unknown result or a transaction nobody knows 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Ack, Acknowledge, Discard, Nack
 from brokerproof.conformance.facts.rows import Session
@@ -17,17 +17,14 @@ from brokerproof.conformance.facts.tables import Tables
 BY_ONE: Final = ("poison", "expired")
 
 
-class Widening:
+class Widening(NamedTuple):
     """As it is from event ``seq`` on. ``extension`` None: not known. ``discarded``: messages that it has called
     expired, which may wait, but not for this consumer.
     """
 
-    __slots__ = ("discarded", "extension", "seq")
-
-    def __init__(self, seq: int, extension: int | None, discarded: int) -> None:
-        self.seq = seq
-        self.extension = extension
-        self.discarded = discarded
+    seq: int
+    extension: int | None
+    discarded: int
 
 
 def widenings(tables: Tables, session: Session) -> list[Widening]:
