@@ -16,7 +16,7 @@ from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
 from brokerproof.conformance.facts.managed import DISCARD, cancels, is_queue_manager, may_be_held_up
-from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after
+from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after, settles_unseen
 from brokerproof.conformance.facts.pressure import began_ns, scarce
 from brokerproof.conformance.facts.rows import (
     LATE,
@@ -105,9 +105,8 @@ def _is_found_there(tables: Tables, operation: Operate) -> bool:
     target = tables.destination(operation.to)
     if target.kind != "queue" or any(one.dest == target.name for one in target.purges):
         return False
-    unseen = any(session.ack == "auto" and not session.traits.settles_by_itself for session in target.sessions)
     sure = drained(tables, target) and not is_stuck(tables, target) and not is_queue_manager(tables)
-    return sure and not unseen
+    return sure and not any(settles_unseen(session) for session in target.sessions)
 
 
 def _may_be_withheld(tables: Tables, send: Send, dest: Destination) -> bool:
@@ -132,10 +131,14 @@ def would_be_dead_letter(tables: Tables, copy: Copy) -> bool:
         owner = tables.client(tables.names.owner(dest.name))
         if not kept_connection(tables, owner, event.t0, tables.end_ns):
             return False  # it goes with its owner's connection, with all that it has
-    letters = tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS)
-    if letters.purges or (is_stuck(tables, letters)) or not drained(tables, letters):
+    return cleared(tables, tables.destination(dest.applied.own_dead_letters() or DEAD_LETTERS))
+
+
+def cleared(tables: Tables, letters: Destination) -> bool:
+    """Whether whatever lay on a dead-letter queue was found."""
+    if letters.purges or is_stuck(tables, letters) or not drained(tables, letters):
         return False
-    return not any(s.ack == "auto" and not s.traits.settles_by_itself and s.end for s in letters.sessions)
+    return not any(settles_unseen(session) and session.end for session in letters.sessions)
 
 
 def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
@@ -166,7 +169,7 @@ def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> b
     due = due_of(tables, copy.send) if copy.send.delayed else None
     visible = due.visible if due is not None else copy.send.accepted
     for session in copy.dest.sessions:
-        if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+        if not settles_unseen(session) or (session.known and not session.end):
             continue
         low_ns, high_ns = max(visible[0], session.opened[0]), gone_ns(tables, session)
         if death is not None and low_ns <= high_ns < NEVER and dead(tables, death, low_ns, high_ns):

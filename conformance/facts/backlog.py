@@ -12,6 +12,7 @@ from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
+from brokerproof.conformance.facts.presence import settles_unseen
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -56,7 +57,7 @@ def _unseen_ns(tables: Tables, dest: Destination) -> int:
     """
     unseen_ns = NEVER
     for session in dest.sessions:
-        if session.ack == "auto" and not session.traits.settles_by_itself:
+        if settles_unseen(session):
             place = bisect_left(tables.rests_ns, session.lost_ns) if session.known else 0
             rest_ns = tables.rests_ns[place - 1] if place > 0 else 0
             unseen_ns = min(unseen_ns, max(session.opened[0], rest_ns))
@@ -102,12 +103,8 @@ def full_spans(kept: list[Stay], limit_bytes: int) -> list[Span]:
 
 def lies_in(spans: list[Span], span: Span) -> bool:
     """Whether one of some spans began before another one and ended after it."""
-    place = bisect_right(spans, span[0], key=_first) - 1
+    place = bisect_right(spans, span[0], key=lambda one: one[0]) - 1
     return place >= 0 and spans[place][0] < max(span[0], span[1]) and spans[place][1] > span[1]
-
-
-def _first(span: Span) -> int:
-    return span[0]
 
 
 class _Sums:

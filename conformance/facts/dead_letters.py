@@ -7,7 +7,7 @@ from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swallowed
 from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import dead, death_of, maybe_timed_out
-from brokerproof.conformance.facts.presence import gone_ns, rest_after
+from brokerproof.conformance.facts.presence import gone_ns, rest_after, settles_unseen
 from brokerproof.conformance.facts.rows import Copy, Delivery
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
@@ -84,7 +84,7 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
     if not _is_kept(tables, copy, made[0]) or any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
         return False
     for session in dest.sessions:
-        if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+        if not settles_unseen(session) or (session.known and not session.end):
             continue
         if gone_ns(tables, session) >= made[0] and rest_after(tables, made[1]) >= session.lost_ns:
             return False  # it may have been written to somebody who never got it

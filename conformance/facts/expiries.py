@@ -114,7 +114,7 @@ class Queue:
             instants.sort()
         self.suspects.sort(key=_accepted_ns)
         self.dead_letters.sort(key=_found_ns)
-        self.waiting.sort(key=_dies_ns)
+        self.waiting.sort(key=lambda one: one[0])
 
     def _add(self, copy: Copy) -> None:
         send = copy.send
@@ -297,7 +297,3 @@ def _visible_ns(copy: Copy) -> int:
 
 def _found_ns(copy: Copy) -> int:
     return copy.dead_letters[0].event.t1
-
-
-def _dies_ns(one: tuple[int, Copy]) -> int:
-    return one[0]

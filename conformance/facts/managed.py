@@ -135,6 +135,13 @@ def between(tables: Tables, event: Event) -> list[Objects | None]:
     return [state.objects for state in all_[first : last + 1]]
 
 
+def during(tables: Tables, from_ns: int, until_ns: int) -> list[Objects | None]:
+    """What the objects may have been at some instant of ``[from_ns, until_ns]``."""
+    all_ = states(tables)
+    first = max(place for place, one in enumerate(all_) if one.event is None or one.event.t1 < from_ns)
+    return [one.objects for one in all_[first:] if one.event is None or one.event.t0 <= until_ns]
+
+
 def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
     """Mark where an operator's commands may change what becomes of messages."""
     told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]

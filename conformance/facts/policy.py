@@ -18,6 +18,9 @@ from brokerproof.conformance.experiment.policies import entry_for
 
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
+#: The mark at which cursors stop loading (cursorMemoryHighWaterMark), by default: beyond, messages may be in the store
+#: alone.
+MARK_PERCENT: Final = 70
 #: maxPageSize, by default.
 PAGE: Final = 200
 

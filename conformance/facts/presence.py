@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, t1_of
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -28,6 +27,11 @@ def gone_ns(tables: Tables, session: Session) -> int:
     if rest_ns == session.ended_ns and leave is not None and tables.rests[rest_ns] < leave.seq:
         rest_ns = rest_after(tables, rest_ns + 1)  # nothing had moved before it went, at that very instant
     return min(session.gone_ns, rest_ns)
+
+
+def settles_unseen(session: Session) -> bool:
+    """Whether the broker settles what it writes to a session, so that nobody sees that who does not see it arrive."""
+    return session.ack == "auto" and not session.traits.settles_by_itself
 
 
 def departed_ns(session: Session) -> int:
@@ -60,14 +64,10 @@ def leaving_ns(session: Session) -> int:
 def kept_connection(tables: Tables, client: Client, t0: int, t1: int) -> bool:
     """Whether no end of a client's connection was seen between two instants."""
     for ends in (client.closes, client.ends):
-        place = bisect_left(ends, t0, key=_ended_ns)
+        place = bisect_left(ends, t0, key=t1_of)
         if place < len(ends) and ends[place].t0 <= t1:
             return False
     return not tables.restarted(t0, t1)
-
-
-def _ended_ns(event: Event) -> int:
-    return event.t1
 
 
 def undisturbed(tables: Tables, session: Session) -> bool:

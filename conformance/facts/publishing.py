@@ -37,7 +37,7 @@ class Published:
 
     def __init__(self, dest: Destination) -> None:
         self.sends = [send for send in dest.sends if not send.refused]
-        self.sends.sort(key=_accepted_ns)
+        self.sends.sort(key=lambda send: send.accepted[0])
         self._lows_ns = [send.accepted[0] for send in self.sends]
         self._highs_ns = sorted([send.accepted[1] for send in self.sends])
 
@@ -49,7 +49,3 @@ class Published:
     def later(self, send: Send, until_ns: int) -> int:
         """How many others may have been accepted after one of them, before an instant."""
         return bisect_right(self._lows_ns, until_ns) - bisect_left(self._highs_ns, send.accepted[0]) - 1
-
-
-def _accepted_ns(send: Send) -> int:
-    return send.accepted[0]

@@ -6,7 +6,7 @@ if nothing may be on it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Event, Leave
 from brokerproof.conformance.facts.due import due_of
@@ -29,18 +29,15 @@ LETTERS: Final = "ActiveMQ.DLQ"
 PUT, LETTER, GONE, STAYS = "put", "letter", "gone", "stays"
 
 
-class Ending:
+class Ending(NamedTuple):
     """``ends``: what becomes of it; ``reason``: why it cannot be put, 0: it can; ``told``: a report of that is put
     somewhere; ``until``: the next change of an object, None: there is none.
     """
 
-    __slots__ = ("ends", "reason", "told", "until")
-
-    def __init__(self, ends: str, reason: int, until: Event | None, *, told: bool = False) -> None:
-        self.ends = ends
-        self.reason = reason
-        self.until = until
-        self.told = told
+    ends: str
+    reason: int
+    until: Event | None
+    told: bool = False
 
 
 def endings_of(tables: Tables, send: Send) -> list[Ending | None]:
@@ -84,7 +81,7 @@ def _released(tables: Tables, send: Send, dest: Destination) -> tuple[Objects, E
 
 def _gone(tables: Tables, send: Send, until: Event | None) -> Ending | None:
     """Of a subscriber who has left: a report, if one was asked for, and if it can be put."""
-    told = _number(send.event.headers.get(EXCEPTION)) & ASKED > 0
+    told = number(send.event.headers.get(EXCEPTION)) & ASKED > 0
     put = "reply-to" in send.event.headers or takes_letters(tables, send.event.size)
     return Ending(GONE, UNKNOWN, until, told=told) if put or not told else None
 
@@ -144,8 +141,8 @@ def _ending(tables: Tables, objects: Objects, copy: Copy, fault: int, until: Eve
     full = _fault(tables, objects, letters, event.size) if letters else FULL
     if full is None or letters not in {"", LETTERS}:
         return None
-    told = _number(event.headers.get(EXCEPTION)) & ASKED > 0
-    if _number(event.headers.get(DISCARD)) & THROWN:
+    told = number(event.headers.get(EXCEPTION)) & ASKED > 0
+    if number(event.headers.get(DISCARD)) & THROWN:
         if told and full:  # it depends on the reply queue, if there is one
             if "reply-to" in event.headers:
                 return None
@@ -165,6 +162,7 @@ def takes_letters(tables: Tables, size_bytes: int) -> bool:
     )
 
 
-def _number(value: object) -> int:
+def number(value: object) -> int:
+    """What a header says; 0 if that is no number."""
     text = str(value)
     return int(text) if text.isdigit() else 0

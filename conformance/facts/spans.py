@@ -5,11 +5,15 @@ A span is (earliest, latest) in true nanoseconds. ``NEVER`` is later than any in
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 Span = tuple[int, int]
 NEVER: Final = 1 << 61
 NS_PER_MS: Final = 1_000_000
+#: When an event began, and when it had ended: what events are sorted and searched by.
+t0_of: Final = attrgetter("t0")
+t1_of: Final = attrgetter("t1")
 
 
 def before(one: Span, other: Span) -> bool | None:

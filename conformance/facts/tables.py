@@ -50,7 +50,7 @@ from brokerproof.conformance.facts.rows import (
     Subscription,
     Transaction,
 )
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, t1_of
 from brokerproof.conformance.facts.strains import Strain
 
 #: What moves no message; neither does what a broker tells of itself, which names none. What frees no memory, either.
@@ -278,9 +278,5 @@ class Tables:
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
-        place = bisect_left(self.restarts, t0, key=_t1)
+        place = bisect_left(self.restarts, t0, key=t1_of)
         return place < len(self.restarts) and self.restarts[place].t0 <= t1
-
-
-def _t1(event: Event) -> int:
-    return event.t1

@@ -12,6 +12,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import LATE, Client, Copy, Delivery, Send
+from brokerproof.conformance.facts.spans import t1_of
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What an observer of one copy can see past.
@@ -49,7 +50,7 @@ def its_own_and_gone(facts: Facts, row: Send | Delivery) -> Findings:
 
 def _began_ns(client: Client, at_ns: int) -> int:
     """When its connection of that time began; 0 if nobody saw that."""
-    place = bisect_right(client.connects, at_ns, key=_t1)
+    place = bisect_right(client.connects, at_ns, key=t1_of)
     return client.connects[place - 1].t0 if place else 0
 
 
@@ -57,18 +58,14 @@ def _is_gone(facts: Facts, client: Client, event: Event) -> bool:
     """Whether its connection had gone before a request, as the broker knew, and there was no other, for certain."""
     last: list[Event] = []
     for ends in (client.closes, client.ends):
-        last += ends[: bisect_right(ends, event.t0, key=_t1)][-1:]
+        last += ends[: bisect_right(ends, event.t0, key=t1_of)][-1:]
     if not last:
         return False
-    left = max(last, key=_t1)
-    again = bisect_left(client.connects, left.t0, key=_t1)
+    left = max(last, key=t1_of)
+    again = bisect_left(client.connects, left.t0, key=t1_of)
     if again < len(client.connects) and client.connects[again].t0 < event.t1:
         return False
     return rest_after(facts, left.t1) <= event.t0
-
-
-def _t1(event: Event) -> int:
-    return event.t1
 
 
 def copied(facts: Facts, kind: str) -> list[Copy]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts.absence import drained, missing
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, states
+from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, during
 from brokerproof.conformance.facts.queue_managers import INHIBITED, NAMES
 from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Ending, ending_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
@@ -125,10 +125,8 @@ def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Fi
     due = facts.delays.due(delivery.send)
     if due is None:
         return
-    all_ = states(facts)
-    first = max(k for k, one in enumerate(all_) if one.event is None or one.event.t1 < due.span[0])
-    during = [one.objects for one in all_[first:] if one.event is None or one.event.t0 <= delivery.event.t1]
-    running = [objects is None or objects.running for objects in during]
+    possible = during(facts, due.span[0], delivery.event.t1)
+    running = [objects is None or objects.running for objects in possible]
     if not any(running):
         yield broken("while-stopped", delivery.send, delivery, why="the processor had been stopped before it was due")
     elif not running[0]:

@@ -10,7 +10,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import AS_DEFINED, between, states
+from brokerproof.conformance.facts.managed import AS_DEFINED, between, during, states
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Value
 from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, TENTH_MS, UNSUPPORTED
 from brokerproof.conformance.facts.rows import Send
@@ -76,9 +76,7 @@ class Resolved:
         self.arrivals = [one.event for one in send.arrivals() if not one.is_dead_letter and not one.is_moved]
         due = facts.delays.due(send) if send.delayed else None
         if due is not None:
-            all_, last_ns = states(facts), max((one.t1 for one in self.arrivals), default=0)
-            since = max(k for k, one in enumerate(all_) if one.event is None or one.event.t1 < due.span[0])
-            known = [one.objects for one in all_[since:] if one.event is None or one.event.t0 <= last_ns]
+            known = during(facts, due.span[0], max((one.t1 for one in self.arrivals), default=0))
         self.bases = [None if one is None else one.path(name)[-1][0] for one in known]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from brokerproof.conformance.experiment.history import Browse, Discard, Event, Poll
+from brokerproof.conformance.experiment.history import Browse, Discard, Poll
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import GONE, ended, would_be_dead_letter
 from brokerproof.conformance.facts.dead_letters import names_another
@@ -17,7 +17,7 @@ from brokerproof.conformance.facts.expiration import dead, may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms, t0_of
 from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, delayed, in_time, not_early, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -92,13 +92,9 @@ def pulled_in_vain(facts: Facts, row: Poll | Pull) -> Findings:
     arrival, due = delivery.event, facts.delays.due(delivery.send)
     if due is not None and arrival.t1 < due.span[0]:
         yield broken("early", delivery.send, delivery, why=f"{ms(due.span[0] - arrival.t1)} early")
-    asked = polls[: bisect_right(polls, arrival.t1, key=_began)]
+    asked = polls[: bisect_right(polls, arrival.t1, key=t0_of)]
     if not any(arrival.t0 <= poll.t1 or not poll.answered for poll in reversed(asked)):
         yield broken("unasked", delivery, why="its consumer asked for nothing")
-
-
-def _began(event: Event) -> int:
-    return event.t0
 
 
 # -- order

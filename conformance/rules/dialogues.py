@@ -22,6 +22,7 @@ from brokerproof.conformance.experiment.dialogues import (
 from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.facts.managed import all_commands
 from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.rules.raw_peers import AT_ONCE_NS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 ROOM_BYTES = 32 * 1024 * 1024
 #: What dialogues send messages to: a name, whether it is a topic, whether it is temporary.
 PLACES = (("ID:raw", True, True), ("ID:raw", False, True), ("raw-peers", True, False), ("raw-answers", False, False))
-#: "At once" is no more than this.
-AT_ONCE_NS = 500_000_000
 REFUSALS = (*FATAL, "ExceptionResponse")
 SHOWN = 200
 

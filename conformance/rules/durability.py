@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Delivery, Session
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, t0_of, t1_of
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import queue_copies
 
@@ -20,13 +20,9 @@ from brokerproof.conformance.rules.selecting import queue_copies
 BLIND = marks.OPERATOR | marks.SELECTIVE | marks.REDELIVERY | marks.REPEATED
 
 
-def _t0(event: Event) -> int:
-    return event.t0
-
-
 def down_after(facts: Facts, true_ns: int) -> Event | None:
     """The first time that the broker went down at or after an instant."""
-    later = facts.restarts[bisect_left(facts.restarts, true_ns, key=_t0) :]
+    later = facts.restarts[bisect_left(facts.restarts, true_ns, key=t0_of) :]
     return next((event for event in later if not isinstance(event, Start)), None)
 
 
@@ -121,7 +117,7 @@ def returned(facts: Facts) -> list[Session]:
 @rule("GEN-082", over=returned, handles=[kind for kind in KINDS if kind != "selective"], faults=("restart",))
 def waiting_in_order(facts: Facts, session: Session) -> Findings:
     """Messages that were waiting when the broker was restarted are delivered in their order."""
-    down = facts.restarts[bisect_right(facts.restarts, session.opened[0], key=_t1) - 1]
+    down = facts.restarts[bisect_right(facts.restarts, session.opened[0], key=t1_of) - 1]
     newest: dict[tuple[object, ...], Delivery] = {}
     for delivery in session.deliveries:
         send, event, copy = delivery.send, delivery.send.event, delivery.copy
@@ -140,7 +136,3 @@ def waiting_in_order(facts: Facts, session: Session) -> Findings:
             if not any(other.opened[0] <= delivery.event.t1 for other in since):
                 yield broken("overtaken", send, before.send, down, before, delivery)
                 return
-
-
-def _t1(event: Event) -> int:
-    return event.t1

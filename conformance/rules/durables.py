@@ -8,7 +8,7 @@ from itertools import pairwise
 from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns
+from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns, settles_unseen
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
@@ -50,7 +50,7 @@ def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
 
 def may_have_swallowed(facts: Facts, session: Session, send: Send) -> bool:
     """Whether the broker may have settled it by writing it to a subscriber that never got it."""
-    if session.ack != "auto" or session.traits.settles_by_itself or (session.known and not session.end):
+    if not settles_unseen(session) or (session.known and not session.end):
         return False
     if gone_ns(facts, session) < send.accepted[0]:
         return False

@@ -12,7 +12,7 @@ from typing import Final
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained, ended, unexplained
-from brokerproof.conformance.facts.clock import NO_EVENT
+from brokerproof.conformance.facts.clock import NO_EVENT, RATE_PPM
 from brokerproof.conformance.facts.contents import differences
 from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_another
 from brokerproof.conformance.facts.deaths import (
@@ -41,8 +41,6 @@ from brokerproof.conformance.rules.selecting import reasoned
 ANYTHING: Final = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory",
                    "limit", "redelivery", "repeated")  # fmt: skip
 CLOCKS: Final = ("clock", "stall")
-#: The worst rate error of a clock that elapsed time is compared with.
-RATE_PPM: Final = 200
 
 
 def came_dead(facts: Facts) -> list[Send]:

@@ -31,7 +31,7 @@ from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Session, Subscription
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
 from brokerproof.conformance.rules.expiry import (
@@ -252,14 +252,10 @@ def looked_at(facts: Facts) -> list[Look]:
     for dest, there in browsers.items():
         for copy in facts.destination(dest).copies:
             first_ns = copy.deliveries[0].event.t0 if copy.deliveries else NEVER
-            at = bisect_right(there, first_ns, key=_came_ns) - 1
+            at = bisect_right(there, first_ns, key=t0_of) - 1
             if at >= 0 and copy.send.confirmed and copy.send.accepted[1] <= there[at].t0:
                 found.append(Look(there[at], copy))
     return found
-
-
-def _came_ns(browser: Subscribe) -> int:
-    return browser.t0
 
 
 @rule("EXP-018", over=looked_at, handles=ANYTHING, absence=True)

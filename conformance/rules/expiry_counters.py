@@ -114,17 +114,13 @@ def _passed_over(facts: Facts, copy: Copy, death: Death) -> Delivery | None:
     if copy.deliveries or not send.confirmed or sent.tx is not None or dest.topic or copy.marks & barred:
         return None
     for session in dest.sessions:
-        first = bisect_right(session.deliveries, send.accepted[1], key=_arrived_ns)
+        first = bisect_right(session.deliveries, send.accepted[1], key=lambda delivery: delivery.event.t1)
         for delivery in session.deliveries[first : first + LOOK_AHEAD]:
             if not alive(facts, death, sent.t0, delivery.event.t1, sent.seq, delivery.event.seq):
                 break
             if _comes_after(copy, delivery) and _served_alone(facts, session, delivery):
                 return delivery
     return None
-
-
-def _arrived_ns(delivery: Delivery) -> int:
-    return delivery.event.t1
 
 
 def _comes_after(copy: Copy, delivery: Delivery) -> bool:
@@ -209,7 +205,7 @@ def idle(facts: Facts) -> list[tuple[Counters, Counters]]:
             continue
         if _waits(dest, rests) or _is_awaited(facts, dest):
             continue
-        for _, group in groupby(rests, key=_moved_seq):
+        for _, group in groupby(rests, key=lambda reading: reading.moved_seq):
             readings = [reading.event for reading in group]
             if not facts.simulated:  # a timer may act while counters are read
                 readings = [one for one, other in pairwise(readings) if _counters(one) == _counters(other)]
@@ -223,10 +219,6 @@ def _is_awaited(facts: Facts, dest: Destination) -> bool:
     topic = facts.destinations.get(dest.virtual) if dest.virtual else None
     sends = (*dest.sends, *(topic.sends if topic is not None else ()))
     return any(send.event.result == "unknown" for send in sends)
-
-
-def _moved_seq(reading: Reading) -> int:
-    return reading.moved_seq
 
 
 def _waits(dest: Destination, rests: list[Reading]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.absence import drained, is_stuck
+from brokerproof.conformance.facts.absence import cleared
 from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_another
 from brokerproof.conformance.facts.deaths import given_up
 from brokerproof.conformance.facts.expiration import maybe_restamped, surely_expired
@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, roomy_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.expiry import CLOCKS
@@ -53,7 +53,7 @@ def a_letter_from_a_backlog(facts: Facts, send: Send) -> Findings:
         return
     if not letters:
         at_ns = _let_it_die(facts, send, due)
-        if _is_kept(facts, send) and _was_collected(facts, facts.destination(place), at_ns):
+        if _is_kept(facts, send) and cleared(facts, facts.destination(place)) and at_ns <= facts.end_ns:
             why = f"it was dead, and its subscriber had come, at {ms(at_ns)}; nobody found a letter of it on {place}"
             yield broken("missing", send, due, why=why)
         return
@@ -102,13 +102,6 @@ def _is_kept(facts: Facts, send: Send) -> bool:
     if facts.paged or send.dest.purges:
         return False
     return (send.event.persistent and facts.remembers) or not facts.restarted(send.event.t0, NEVER)
-
-
-def _was_collected(facts: Facts, letters: Destination, made_ns: int) -> bool:
-    """Whether whatever lay on a dead-letter queue was found, and one that was made by ``made_ns`` with it."""
-    if made_ns > facts.end_ns or letters.purges or is_stuck(facts, letters) or not drained(facts, letters):
-        return False
-    return not any(one.ack == "auto" and not one.traits.settles_by_itself and one.end for one in letters.sessions)
 
 
 # -- the sweep of backlogs

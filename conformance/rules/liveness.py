@@ -8,6 +8,7 @@ from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import disturbed
+from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Window
@@ -16,7 +17,6 @@ from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.facts.starvation import TRIES
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import queues_at_rest
-from brokerproof.conformance.rules.selection import PAGE
 
 #: Whatever an operator takes, or the broker itself brings again.
 BLIND = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED

@@ -12,7 +12,8 @@ from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
-from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
+from brokerproof.conformance.facts.policy import MARK_PERCENT, PRESSURE_PERCENT
+from brokerproof.conformance.facts.presence import settles_unseen
 from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
 from brokerproof.conformance.facts.publishing import owed
 from brokerproof.conformance.facts.rows import Copy, Reading, Session, Subscription
@@ -22,9 +23,6 @@ from brokerproof.conformance.facts.starvation import held_up, server, waits
 from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import durables
-
-#: The mark at which cursors stop loading (cursorMemoryHighWaterMark), by default.
-MARK_PERCENT = 70
 
 
 def pressed_readings(facts: Facts) -> list[Reading]:
@@ -276,8 +274,7 @@ def _idle_ns(facts: Facts, session: Session) -> int:
 
 def _may_have_swallowed(session: Session) -> bool:
     """Whether the broker may have settled messages by writing them to it, which it never got."""
-    unseen = session.ack == "auto" and not session.traits.settles_by_itself
-    return unseen and (not session.known or session.lost_ns != NEVER or bool(session.end))
+    return settles_unseen(session) and (not session.known or session.lost_ns != NEVER or bool(session.end))
 
 
 def _full_ns(facts: Facts) -> int:

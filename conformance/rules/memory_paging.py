@@ -9,16 +9,13 @@ from __future__ import annotations
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.pressure import limit_at
 from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.delivery import ANYTHING
-from brokerproof.conformance.rules.memory import MARK_PERCENT
 from brokerproof.conformance.rules.memory_usage import UNCHANGED
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
-
-#: maxPageSize, by default.
-PAGE = 200
 
 
 class Interval:
@@ -144,10 +141,9 @@ def wakings(facts: Facts) -> list[tuple[Interval, Session]]:
     found: list[tuple[Interval, Session]] = []
     for interval in intervals(facts, 1):
         before, after = interval.before, interval.after
-        page = interval.dest.applied.entry.max_page_size or PAGE
         if before.epoch.touched or interval.arrivals() or not interval.is_plain():
             continue
-        if interval.was or not interval.used or (before.event.size or 0) <= page:
+        if interval.was or not interval.used or (before.event.size or 0) <= interval.dest.applied.page:
             continue
         came = [s for s in interval.dest.sessions if s.event and before.event.seq < s.event.seq < after.event.seq]
         if len(came) == 1 and came[0].known and came[0].ack != "auto" and not _has_acted(came[0], after.event.seq):
@@ -170,7 +166,7 @@ def _has_acted(session: Session, seq: int) -> bool:
 def a_page_at_a_time(facts: Facts, waking: tuple[Interval, Session]) -> Findings:
     """One wake-up loads at most one page from the store."""
     interval, session = waking
-    page = interval.dest.applied.entry.max_page_size or PAGE
+    page = interval.dest.applied.page
     in_flight = interval.after.event.in_flight or 0
     most = page + in_flight + interval.swept()
     moved = any(move.to == interval.dest.name for move in facts.moves)  # from a queue whose messages may be larger

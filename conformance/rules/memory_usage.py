@@ -6,11 +6,10 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
-from typing import Final
-
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.pressure import limit_at, pressed
 from brokerproof.conformance.facts.rows import Destination, Reading
 from brokerproof.conformance.rules.delivery import ANYTHING
@@ -19,9 +18,6 @@ from brokerproof.conformance.rules.selecting import broker_readings
 
 #: A limit that was lowered may be exceeded by what was there before.
 UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
-
-#: From this share of a limit on, messages may be kept in the store alone.
-MARK_PERCENT: Final = 70
 
 
 def readings(facts: Facts) -> list[Reading]:

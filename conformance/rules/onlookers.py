@@ -50,14 +50,10 @@ def browsed(facts: Facts) -> list[tuple[Destination, list[Look]]]:
         if event.consumer in looks:
             looks[event.consumer].add(event)
     found: dict[str, list[Look]] = {}
-    for look in sorted(looks.values(), key=_came_ns):
+    for look in sorted(looks.values(), key=lambda look: look.subscribe.t0):
         if look.ended_ns < left_ns.get(look.subscribe.consumer, NEVER) and len(look.shown) < BROWSED_MAX:
             found.setdefault(look.subscribe.dest, []).append(look)
     return [(facts.destination(name), looks) for name, looks in found.items()]
-
-
-def _came_ns(look: Look) -> int:
-    return look.subscribe.t0
 
 
 @rule("GEN-026", over=browsed)
@@ -65,7 +61,7 @@ def shown_oldest_first(facts: Facts, row: tuple[Destination, list[Look]]) -> Fin
     """A browser is shown all messages that are on the queue when it comes, oldest first."""
     dest, looks = row
     copies = [copy for copy in dest.copies if copy.steady and not copy.dead_letters]
-    copies.sort(key=_accepted_ns)
+    copies.sort(key=lambda copy: copy.send.accepted[1])
     present: list[Copy] = []
     place = 0
     for look in looks:
@@ -76,10 +72,6 @@ def shown_oldest_first(facts: Facts, row: tuple[Destination, list[Look]]) -> Fin
         # What had left before this one came is of no concern to later ones either.
         present = [copy for copy in present if not _left(copy, begin_ns)]
         yield from _look(facts, dest, look, [copy for copy in present if not _left(copy, look.ended_ns)])
-
-
-def _accepted_ns(copy: Copy) -> int:
-    return copy.send.accepted[1]
 
 
 def _left(copy: Copy, true_ns: int) -> bool:

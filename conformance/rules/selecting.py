@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Session, Subscription, Transaction
-
-
-def the_run(facts: Facts) -> list[Facts]:
-    """The whole run, as one row, for the few claims that no smaller row makes."""
-    return [facts]
+from brokerproof.conformance.facts.rows import Copy, Reading, Send, Session, Subscription, Transaction
 
 
 def sends(facts: Facts) -> list[Send]:
@@ -24,11 +19,6 @@ def queue_copies(facts: Facts) -> list[Copy]:
 def copies_again(facts: Facts) -> list[Copy]:
     """Copies on queues that arrived more than once."""
     return [copy for copy in facts.rows(queue_copies) if len(copy.deliveries) > 1]
-
-
-def deliveries(facts: Facts) -> list[Delivery]:
-    """All deliveries, dead letters' too."""
-    return facts.deliveries
 
 
 def sessions(facts: Facts) -> list[Session]:

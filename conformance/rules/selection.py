@@ -9,6 +9,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
 from brokerproof.conformance.facts.publishing import taken
@@ -17,8 +18,6 @@ from brokerproof.conformance.facts.selectors import chosen_by, surely_wants, wan
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
-#: Brokers that look no further than a page of a queue do not see what is behind it.
-PAGE: Final = 200
 #: Whatever an operator or the broker itself gives back or brings has an order of its own.
 BLIND: Final = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
 
@@ -145,16 +144,8 @@ def owned(facts: Facts) -> list[Destination]:
 def arrivals(dest: Destination) -> list[Delivery]:
     """What arrived from a queue, in order."""
     found = [delivery for session in dest.sessions for delivery in session.deliveries if delivery.dest is dest]
-    found.sort(key=_seq)
+    found.sort(key=lambda delivery: delivery.event.seq)
     return found
-
-
-def _seq(delivery: Delivery) -> int:
-    return delivery.event.seq
-
-
-def _opened_ns(session: Session) -> int:
-    return session.opened[0]
 
 
 class Present:
@@ -163,7 +154,7 @@ class Present:
     __slots__ = ("_next", "_sessions", "there")
 
     def __init__(self, sessions: list[Session]) -> None:
-        self._sessions = sorted(sessions, key=_opened_ns)
+        self._sessions = sorted(sessions, key=lambda session: session.opened[0])
         self._next = 0
         self.there: list[Session] = []
 

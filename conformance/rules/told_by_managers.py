@@ -15,7 +15,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, takes_letters
+from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, number, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -59,7 +59,7 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
     name.
     """
     headers, send = letter.event.headers or {}, letter.send
-    reason = _number(headers[REASON])
+    reason = number(headers[REASON])
     origin = letter.event.original_dest
     if reason not in OF_A_QUEUE:
         yield broken("another-reason", letter, why=f"{REASON} {headers[REASON]!r} is no reason of a queue")
@@ -73,11 +73,6 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
             yield held("it-says-why", NAMES[reason])
         else:
             yield broken("another-reason", letter, why=f"{NAMES[reason]} never applied to {send.dest.name}")
-
-
-def _number(value: object) -> int:
-    text = str(value)
-    return int(text) if text.isdigit() else 0
 
 
 class Told:
@@ -123,7 +118,7 @@ def _soon(facts: Facts, send: Send) -> bool:
 
 
 def _wants(send: Send, kind: str) -> bool:
-    return _number(send.event.headers.get(kind)) & PLAIN[kind] > 0
+    return number(send.event.headers.get(kind)) & PLAIN[kind] > 0
 
 
 def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
@@ -170,7 +165,7 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             )
             return
         if kind == KINDS[0]:
-            untold = told.reasons[place] - Counter(_number((one.headers or {})[FEEDBACK]) for one in there)
+            untold = told.reasons[place] - Counter(number((one.headers or {})[FEEDBACK]) for one in there)
             if untold and _looked(facts, place):
                 yield broken("untold", *owed[:1], why=f"{NAMES[min(untold)]} is not told often enough at {place}")
                 return
@@ -180,7 +175,7 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
             yield broken("otherwise", *owed[:1], *there[:1], why=f"a report of {kind} shows not what was asked for")
             return
     if told.endings is not None:
-        more = Counter(_number((one.headers or {})[FEEDBACK]) for one in mine)
+        more = Counter(number((one.headers or {})[FEEDBACK]) for one in mine)
         more.subtract(ending.reason for ending in told.endings if ending.told)
         for reason in (reason for reason, count in more.items() if count > 0):
             yield broken("otherwise", *mine[:1], why=f"{NAMES[reason]} is told {more[reason]} times too often")
@@ -209,7 +204,7 @@ def _looked(facts: Facts, name: str) -> bool:
 
 def _kind(report: Arrive) -> str:
     """What a report tells."""
-    feedback = _number((report.headers or {}).get(FEEDBACK))
+    feedback = number((report.headers or {}).get(FEEDBACK))
     return KINDS[0] if feedback in OF_A_QUEUE else OTHERS.get(feedback, "")
 
 
@@ -217,12 +212,12 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
     headers, kind = report.headers or {}, _kind(report)
     if not kind:
         return f"{FEEDBACK} {headers[FEEDBACK]!r} tells nothing"
-    asked = [one for one in told.asked if _number(one.event.headers.get(kind)) & PLAIN[kind] == PLAIN[kind]]
+    asked = [one for one in told.asked if number(one.event.headers.get(kind)) & PLAIN[kind] == PLAIN[kind]]
     if report.message:
         asked = [one for one in asked if one.message == report.message]
     if not asked:
         return f"nobody had asked for it with {kind}"
-    if _number(headers.get(KIND)) != REPORTS:
+    if number(headers.get(KIND)) != REPORTS:
         return f"{KIND} is {headers.get(KIND)!r}"
     if not headers.get("correlation-id"):
         return "it names no message"
@@ -244,7 +239,7 @@ def _shows(send: Send, report: Arrive, kind: str) -> bool:
 
 def _shown(send: Send, kind: str) -> int | None:
     """What a report has of the body, by what its message asked for: none, 100 bytes, all; None: nobody knows."""
-    option, event = _number(send.event.headers[kind]) & 7 * PLAIN[kind], send.event
+    option, event = number(send.event.headers[kind]) & 7 * PLAIN[kind], send.event
     if option not in {3 * PLAIN[kind], 7 * PLAIN[kind]}:
         return 0
     if option == 7 * PLAIN[kind] or event.size <= SOME_BYTES:

@@ -8,7 +8,7 @@ from brokerproof.conformance.facts.absence import absent, ended
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import LATE, RETURNED, Delivery, Send, Transaction
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, t1_of
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import transactions
 
@@ -31,11 +31,7 @@ def _sight(send: Send) -> Event | None:
     if not send.mortal or send.seen not in letters:
         return send.seen
     arrivals = [delivery.event for copy in send.copies.values() for delivery in copy.deliveries]
-    return min(arrivals, key=_t1, default=None)
-
-
-def _t1(event: Event) -> int:
-    return event.t1
+    return min(arrivals, key=t1_of, default=None)
 
 
 @rule("GEN-060", over=transactions)
