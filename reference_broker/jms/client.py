@@ -75,7 +75,7 @@ class QueueManager:
         records: list[Record] | None = None,
         policies: Callable[[BrokerConfig], Policies] | None = None,
     ) -> None:
-        config = BrokerConfig(generation={"delay": "ibm-mq"}, mqsc=mqsc, persistent=persistent, name="QM1")
+        config = BrokerConfig(generation={"delay": "ibm-mq"}, mqsc=mqsc or [], persistent=persistent, name="QM1")
         self.now = now
         self.broker = Broker(config, policies(config) if policies is not None else None)
         self.journal: list[list[Record]] = []

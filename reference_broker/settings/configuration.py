@@ -14,6 +14,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct, field
+
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
     BrokerConfig,
@@ -205,63 +207,29 @@ _VIRTUAL_TOPIC: Final[dict[str, _Row]] = {"name": _TEXT, "prefix": _TEXT, "postf
 _COMPOSITE: Final[dict[str, _Row]] = {"name": _TEXT, "forward_to": _NAMES, "forward_only": _FLAG}
 
 
-class ServerSettings:
+class ServerSettings(Struct, eq=False, kw_only=True):
     """All that ``serve`` needs to know. ``admin_port``, ``management_port`` None: no such port. ``data`` None: nothing
     outlives the process. Limits of 0 are none.
     """
 
-    __slots__ = (
-        "admin_port",
-        "broker",
-        "certificates",
-        "data",
-        "event_loop",
-        "limits",
-        "listen_addresses",
-        "management_port",
-        "max_connections",
-        "max_idle_ms",
-        "max_messages_per_second",
-        "notes",
-        "security",
-        "storage_max_bytes",
-    )
-
-    def __init__(
-        self,
-        *,
-        listen_addresses: list[ListenAddress] | None = None,
-        admin_port: int | None = None,
-        management_port: int | None = None,
-        certificates: Certificates | None = None,
-        limits: Limits | None = None,
-        broker: BrokerConfig | None = None,
-        data: Path | None = None,
-        storage_max_bytes: int = 0,
-        security: SecuritySettings | None = None,
-        max_connections: int = 0,
-        max_messages_per_second: int = 0,
-        max_idle_ms: int = 0,
-        event_loop: str = EVENT_LOOPS[0],
-    ) -> None:
-        #: One port or several; the first is the one that ``--host`` and ``--port`` speak of.
-        self.listen_addresses = listen_addresses if listen_addresses is not None else [ListenAddress()]
-        self.admin_port = admin_port
-        self.management_port = management_port
-        self.certificates = certificates
-        self.limits = limits if limits is not None else Limits()
-        self.broker = broker if broker is not None else BrokerConfig(temp_limit_bytes=TEMP_LIMIT_BYTES)
-        #: The directory of the storage, and how much it may hold (0: what the disk holds).
-        self.data = data
-        self.storage_max_bytes = storage_max_bytes
-        self.security = security if security is not None else SecuritySettings()
-        self.max_connections = max_connections
-        #: Of each connection.
-        self.max_messages_per_second = max_messages_per_second
-        self.max_idle_ms = max_idle_ms
-        self.event_loop = event_loop
-        #: What the file says and we do not do, a sentence each.
-        self.notes: list[str] = []
+    #: One port or several; the first is the one that ``--host`` and ``--port`` speak of.
+    listen_addresses: list[ListenAddress] = field(default_factory=lambda: [ListenAddress()])
+    admin_port: int | None = None
+    management_port: int | None = None
+    certificates: Certificates | None = None
+    limits: Limits = field(default_factory=Limits)
+    broker: BrokerConfig = field(default_factory=lambda: BrokerConfig(temp_limit_bytes=TEMP_LIMIT_BYTES))
+    #: The directory of the storage, and how much it may hold (0: what the disk holds).
+    data: Path | None = None
+    storage_max_bytes: int = 0
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    max_connections: int = 0
+    #: Of each connection.
+    max_messages_per_second: int = 0
+    max_idle_ms: int = 0
+    event_loop: str = EVENT_LOOPS[0]
+    #: What the file says and we do not do, a sentence each.
+    notes: list[str] = []
 
     @property
     def admin_host(self) -> str:
@@ -280,7 +248,7 @@ class ServerSettings:
         self.listen_addresses = [self._listening(connector) for connector in connectors]
         self.broker.monitor = connectors[0].monitor
         for connector in connectors[1:]:
-            for name in Monitor.__slots__:
+            for name in Monitor.__struct_fields__:
                 mine, other = (getattr(one.monitor, name) for one in (connectors[0], connector))
                 if mine != other:
                     raise ConfigError(

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from brokerproof.reference_broker.core.config import ConfigError
 from brokerproof.reference_broker.session.detection import AUTO
 from brokerproof.reference_broker.session.framing import Limits
@@ -23,27 +25,18 @@ DEFAULT_PORT: Final = 61613
 _SCHEMES: Final = {"stomp": ("stomp", "stomp+ssl"), "openwire": ("tcp", "ssl")}
 
 
-class ListenAddress:
+class ListenAddress(Struct, eq=False):
     """One port. ``limits`` None: the broker's; ``max_connections`` 0: no limit of its own."""
 
-    __slots__ = ("host", "limits", "max_connections", "port", "protocol", "secure")
+    protocol: str = AUTO
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    secure: bool = False
+    limits: Limits | None = None
+    max_connections: int = 0
 
-    def __init__(
-        self,
-        protocol: str = AUTO,
-        host: str = DEFAULT_HOST,
-        port: int = DEFAULT_PORT,
-        *,
-        secure: bool = False,
-        limits: Limits | None = None,
-        max_connections: int = 0,
-    ) -> None:
-        self.protocol = protocol
-        self.host = DEFAULT_HOST if host == "localhost" else host
-        self.port = port
-        self.secure = secure
-        self.limits = limits
-        self.max_connections = max_connections
+    def __post_init__(self) -> None:
+        self.host = DEFAULT_HOST if self.host == "localhost" else self.host
 
     def moved(self, host: str, port: int) -> ListenAddress:
         """The same somewhere else."""
@@ -61,17 +54,14 @@ class ListenAddress:
         return is_loopback(self.host)
 
 
-class Certificates:
+class Certificates(Struct, eq=False):
     """PEM files. ``key`` None: it stands in the certificate's file. ``authorities``: whoever connects must show a
     certificate that is signed by one of these.
     """
 
-    __slots__ = ("authorities", "certificate", "key")
-
-    def __init__(self, certificate: Path, key: Path | None = None, authorities: Path | None = None) -> None:
-        self.certificate = certificate
-        self.key = key
-        self.authorities = authorities
+    certificate: Path
+    key: Path | None = None
+    authorities: Path | None = None
 
     def context(self) -> ssl.SSLContext:
         """TLS 1.2 or newer for a server. Raises ConfigError."""

@@ -18,7 +18,7 @@ def test_the_documented_example() -> None:
 def test_what_is_not_said_is_the_default() -> None:
     found, default = server_connector("stomp://[::1]"), Monitor()
     assert (found.protocol, found.host, found.port, found.use_monitor) == ("stomp", "::1", 61613, True)
-    for name in Monitor.__slots__:
+    for name in Monitor.__struct_fields__:
         assert getattr(found.monitor, name) == getattr(default, name)
 
 

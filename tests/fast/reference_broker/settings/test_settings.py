@@ -28,7 +28,10 @@ def flat(thing: object) -> object:
     """A settings object as nested plain data, for comparing."""
     if isinstance(thing, list):
         return [flat(item) for item in thing]
-    names = None if isinstance(thing, Path) else getattr(type(thing), "__slots__", None)
+    kind = type(thing)
+    names = (
+        None if kind.__module__ == "pathlib" else getattr(kind, "__struct_fields__", getattr(kind, "__slots__", None))
+    )
     return thing if names is None else {name: flat(getattr(thing, name)) for name in names}
 
 
