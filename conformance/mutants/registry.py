@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.config import BrokerConfig
@@ -35,96 +37,41 @@ class MutantError(ValueError):
     exit_code = 2
 
 
-class Mutant:
+class Mutant(Struct, eq=False):
     """One planted defect: a policy, the core, the node around it, the monitor of the broker or of the clients, or the
     bridge between two brokers.
     """
 
-    __slots__ = (
-        "bridge",
-        "broker",
-        "client_monitor",
-        "id",
-        "jms_client",
-        "live",
-        "make",
-        "monitor",
-        "node",
-        "policy",
-        "requirement",
-        "sentence",
-    )
-
-    def __init__(
-        self,
-        id: str,  # noqa: A002 - the field's name in the catalogue
-        requirement: str,
-        sentence: str,
-        policy: str = "",
-        make: PolicyMaker | None = None,
-        *,
-        broker: BrokerFactory | None = None,
-        monitor: MonitorFactory | None = None,
-        client_monitor: ClientMonitorFactory | None = None,
-        jms_client: type[ClientSession] | None = None,
-        node: type[Node] | None = None,
-        bridge: type[Bridge] | None = None,
-        live: bool = False,
-    ) -> None:
-        self.id = id
-        self.requirement = requirement
-        self.sentence = sentence
-        #: Attribute of ``Policies`` that is replaced; "" for a mutant of something else.
-        self.policy = policy
-        self.make = make
-        self.broker = broker
-        self.monitor = monitor
-        self.client_monitor = client_monitor
-        self.jms_client = jms_client
-        self.node = node
-        self.bridge = bridge
-        self.live = live
+    id: str
+    requirement: str
+    sentence: str
+    #: Attribute of ``Policies`` that is replaced; "" for a mutant of something else.
+    policy: str = ""
+    make: PolicyMaker | None = None
+    broker: BrokerFactory | None = None
+    monitor: MonitorFactory | None = None
+    client_monitor: ClientMonitorFactory | None = None
+    jms_client: type[ClientSession] | None = None
+    node: type[Node] | None = None
+    bridge: type[Bridge] | None = None
+    live: bool = False
 
 
 class Build:
     """What a broker is built from: configuration, policies, core and monitors, with a mutant swapped in or not."""
 
-    __slots__ = (
-        "bridge",
-        "broker_factory",
-        "client_monitor",
-        "config",
-        "jms_client",
-        "make_node",
-        "monitor_factory",
-        "policies",
-    )
-
     def __init__(self, config: BrokerConfig, mutant: Mutant | None) -> None:
+        planted = mutant or Mutant("", "", "")
         self.config = config
         self.policies = Policies.from_config(config)
-        self.monitor_factory: MonitorFactory = monitor_for
-        self.broker_factory: BrokerFactory = Broker
-        self.client_monitor: ClientMonitorFactory = client_monitor_for
-        self.jms_client: type[ClientSession] = ClientSession
-        self.make_node: type[Node] = Node
-        self.bridge: type[Bridge] = Bridge
-        if mutant is None:
-            return
-        if mutant.make is not None:
-            self.policies.replace(mutant.policy, mutant.make(config))
-        if mutant.broker is not None:
-            self.broker_factory = mutant.broker
-        if mutant.monitor is not None:
-            self.monitor_factory = mutant.monitor
-        if mutant.jms_client is not None:
-            self.jms_client = mutant.jms_client
-        if mutant.client_monitor is not None:
-            self.client_monitor = mutant.client_monitor
-        if mutant.node is not None:
-            self.make_node = mutant.node
-        if mutant.bridge is not None:
-            self.bridge = mutant.bridge
+        if planted.make is not None:
+            self.policies.replace(planted.policy, planted.make(config))
+        self.monitor_factory: MonitorFactory = planted.monitor or monitor_for
+        self.broker_factory: BrokerFactory = planted.broker or Broker
+        self.client_monitor: ClientMonitorFactory = planted.client_monitor or client_monitor_for
+        self.jms_client: type[ClientSession] = planted.jms_client or ClientSession
+        self.make_node: type[Node] = planted.node or Node
+        self.bridge: type[Bridge] = planted.bridge or Bridge
 
     def node(self, journal: Journal | None = None) -> Node:
         """The broker."""
