@@ -29,6 +29,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from msgspec import Struct
+
 from brokerproof.chaos.brokers.activemq import ActiveMQ
 from brokerproof.chaos.brokers.beans import MEBIBYTE, ActiveMQOptions
 from brokerproof.chaos.brokers.jars import obtain
@@ -45,25 +47,15 @@ HERE = Path(__file__).parent
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-class Contender:
+class Contender(Struct, eq=False):
     """A broker that runs: where it listens, and its process."""
 
-    def __init__(
-        self,
-        version: str,
-        port: int,
-        process: Process,
-        *,
-        protocol: str = "stomp",
-        stores: bool = True,
-        window: int = 200,
-    ) -> None:
-        self.version = version
-        self.protocol = protocol
-        self.port = port
-        self.process = process
-        self.stores = stores
-        self.window = window
+    version: str
+    port: int
+    process: Process
+    protocol: str = "stomp"
+    stores: bool = True
+    window: int = 200
 
     def processor_s(self) -> float:
         """Processor time of the process and of those below it."""

@@ -39,15 +39,12 @@ DELAY_LEAST_MS = 100
 LOOK_MS = 20
 
 
-class Arrived:
+class Arrived(msgspec.Struct, eq=False):
     """A message that reached this host and that the application has not taken."""
 
-    __slots__ = ("expiration_ms", "message", "t0_ns")
-
-    def __init__(self, message: str, expiration_ms: int, t0_ns: int) -> None:
-        self.message = message
-        self.expiration_ms = expiration_ms
-        self.t0_ns = t0_ns
+    message: str
+    expiration_ms: int
+    t0_ns: int
 
 
 class Watched(Consumer):

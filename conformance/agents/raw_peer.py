@@ -15,6 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from brokerproof.conformance.agents.dialogue import ANYBODY, Conversation, WayIn
 from brokerproof.conformance.experiment.peers import Heard, Kind, Said
 from brokerproof.reference_broker.openwire.commands import (
@@ -48,32 +50,23 @@ ERROR: Final = "error"
 OTHER: Final = "other"
 
 
-class Part:
+class Part(Struct, eq=False):
     """Bytes of a frame that stays incomplete."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    data: bytes
 
 
-class Broken:
+class Broken(Struct, eq=False):
     """A first frame that the broker's decoder must refuse: its bytes, and why."""
 
-    __slots__ = ("data", "text")
-
-    def __init__(self, data: bytes, text: str) -> None:
-        self.data = data
-        self.text = text
+    data: bytes
+    text: str
 
 
-class Words:
+class Words(Struct, eq=False):
     """Bytes of a dialogue, whatever they are."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    data: bytes
 
 
 class Tongue(ABC):

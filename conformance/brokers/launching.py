@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 import msgspec
+from msgspec import Struct
 
 from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.brokers.stomp import handshake
@@ -42,27 +43,19 @@ _TRIES = 3
 _HTTP_S = 2.0
 
 
-class Place:
+class Place(Struct, eq=False):
     """Where one broker process lives, and what it is told. ``clock`` None: it cannot be skewed."""
 
-    def __init__(
-        self,
-        located: Located,
-        supervisor: Supervisor,
-        folder: Path,
-        *,
-        name: str,
-        spec: BrokerSpec,
-        arguments: Sequence[str],
-        clock: ClockFile | None,
-    ) -> None:
-        self.located = located
-        self.supervisor = supervisor
-        self.folder = folder.absolute()
-        self.name = name
-        self.spec = spec
-        self.arguments = arguments
-        self.clock = clock
+    located: Located
+    supervisor: Supervisor
+    folder: Path
+    name: str
+    spec: BrokerSpec
+    arguments: Sequence[str]
+    clock: ClockFile | None
+
+    def __post_init__(self) -> None:
+        self.folder = self.folder.absolute()
 
     def environment(self) -> dict[str, str]:
         """The environment of its process."""

@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.secure import context_of
@@ -135,29 +137,18 @@ class Line:
                 raise ProbeError(f"the broker breaks STOMP: {error.text}") from None
 
 
-class Found:
+class Found(Struct, eq=False):
     """What the probes found."""
 
-    __slots__ = ("asked", "capabilities", "marks", "server", "stamps")
-
-    def __init__(
-        self,
-        capabilities: list[str],
-        *,
-        stamps: bool,
-        marks: bool = True,
-        server: str = "",
-        asked: tuple[str, ...] = (),
-    ) -> None:
-        self.capabilities = capabilities
-        #: What was tried.
-        self.asked = asked
-        #: A message that comes again says so.
-        self.marks = marks
-        #: What it calls itself, the headings of reports want it.
-        self.server = server
-        #: The broker replaces the timestamp that a client sends.
-        self.stamps = stamps
+    capabilities: list[str]
+    #: The broker replaces the timestamp that a client sends.
+    stamps: bool
+    #: A message that comes again says so.
+    marks: bool = True
+    #: What it calls itself, the headings of reports want it.
+    server: str = ""
+    #: What was tried.
+    asked: tuple[str, ...] = ()
 
 
 def probe(access: Access) -> Found:

@@ -213,18 +213,15 @@ class Profile(_Table, frozen=True):
     known: KnownFile | None = None
 
 
-class Located:
+class Located(msgspec.Struct, eq=False):
     """A profile and where it is from: ``place`` heads its errors, ``here`` is the folder of its files. ``probed``:
     there is no file, only a URL, so what no probe can prove is not promised.
     """
 
-    __slots__ = ("here", "place", "probed", "profile")
-
-    def __init__(self, profile: Profile, place: str, here: Path, *, probed: bool = False) -> None:
-        self.profile = profile
-        self.probed = probed
-        self.place = place
-        self.here = here
+    profile: Profile
+    place: str
+    here: Path
+    probed: bool = False
 
     def wrong(self, line: str, text: str) -> UsageError:
         """An error of this file, at a place in it."""

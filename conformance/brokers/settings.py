@@ -30,15 +30,12 @@ WORDS = (*_OF_BROKER, *_OF_POLICY)
 _ALL = ">"
 
 
-class Asked:
+class Asked(msgspec.Struct, eq=False):
     """One thing that a program asks for: a word, where it holds ("": the whole broker), and its value."""
 
-    __slots__ = ("match", "value", "word")
-
-    def __init__(self, word: str, match: str, value: Any) -> None:
-        self.word = word
-        self.match = match
-        self.value = value
+    word: str
+    match: str
+    value: Any
 
     def values(self) -> dict[str, str]:
         """Its placeholders."""

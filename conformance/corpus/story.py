@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.program import FORMAT, Program
@@ -13,16 +15,13 @@ VAIN_MS = 400
 SURE_MS = 10_000
 
 
-class Story:
+class Story(Struct, eq=False):
     """A named program and what must become of its messages."""
 
-    __slots__ = ("name", "outcomes", "program", "telling")
-
-    def __init__(self, name: str, telling: str, program: Program, outcomes: dict[str, str]) -> None:
-        self.name = name
-        self.telling = telling
-        self.program = program
-        self.outcomes = outcomes
+    name: str
+    telling: str
+    program: Program
+    outcomes: dict[str, str]
 
 
 def told(name: str, telling: str, program: Program, **outcomes: str) -> Story:

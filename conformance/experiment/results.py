@@ -38,7 +38,7 @@ class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     found: str
 
 
-class RunResult:
+class RunResult(msgspec.Struct, eq=False):
     """One program on one broker in one world, judged.
 
     ``broker`` is the column of the matrix (``reference``, ``activemq 5.17.2``); ``name`` is the corpus name or
@@ -49,53 +49,20 @@ class RunResult:
     was made; None: it was drawn or written.
     """
 
-    __slots__ = (
-        "broker",
-        "chosen",
-        "history",
-        "lost",
-        "mutant",
-        "name",
-        "not_run",
-        "parent",
-        "problem",
-        "program",
-        "seconds",
-        "seed",
-        "verdicts",
-        "world",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        broker: str,
-        world: str,
-        program: Program,
-        verdicts: list[Verdict],
-        history: History | None,
-        *,
-        seed: int | None = None,
-        mutant: str | None = None,
-        seconds: float = 0.0,
-        problem: str = "",
-        not_run: str = "",
-        chosen: tuple[str, ...] = (),
-    ) -> None:
-        self.name = name
-        self.broker = broker
-        self.world = world
-        self.program = program
-        self.verdicts = verdicts
-        self.history = history
-        self.seed = seed
-        self.mutant = mutant
-        self.seconds = seconds
-        self.problem = problem
-        self.not_run = not_run
-        self.lost: dict[str, tuple[str, str]] = {}
-        self.chosen = chosen
-        self.parent: str | None = None
+    name: str
+    broker: str
+    world: str
+    program: Program
+    verdicts: list[Verdict]
+    history: History | None
+    seed: int | None = None
+    mutant: str | None = None
+    seconds: float = 0.0
+    problem: str = ""
+    not_run: str = ""
+    chosen: tuple[str, ...] = ()
+    lost: dict[str, tuple[str, str]] = {}
+    parent: str | None = None
 
     @property
     def run(self) -> str:

@@ -52,18 +52,15 @@ class Attached:
         self.held = 0
 
 
-class Client:
+class Client(msgspec.Struct, eq=False):
     """A client: its consumers, oldest first."""
 
-    __slots__ = ("consumers", "durables", "in_transaction", "index", "stalled", "via")
-
-    def __init__(self, index: int, via: str) -> None:
-        self.index = index
-        self.via = via
-        self.consumers: list[Attached] = []
-        self.durables: dict[str, None] = {}
-        self.in_transaction = False
-        self.stalled = False
+    index: int
+    via: str
+    consumers: list[Attached] = []
+    durables: dict[str, None] = {}
+    in_transaction: bool = False
+    stalled: bool = False
 
     def vanish(self) -> None:
         """Its connection is gone."""

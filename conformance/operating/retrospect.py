@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.configuration import is_drain
 from brokerproof.conformance.experiment.history import Arrive, Consume, Counters, Fault, History, Send
 from brokerproof.conformance.facts.facts import Facts
@@ -39,13 +41,12 @@ _FIGURES: Final = {
 }
 
 
-class _Snapshot:
+class _Snapshot(Struct, eq=False):
     """All figures at one instant."""
 
-    def __init__(self, at_ns: int, broker: Figures, queues: dict[str, Figures]) -> None:
-        self.at_ns = at_ns
-        self.broker = broker
-        self.queues = queues
+    at_ns: int
+    broker: Figures
+    queues: dict[str, Figures]
 
     def hunger(self) -> tuple[bool, int]:
         """Whether somebody who consumes has nothing while messages wait; the memory in use while they do."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from msgspec import Struct
+
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
@@ -21,17 +23,14 @@ from brokerproof.conformance.running.engine import run_program
 PROGRAMS_MAX = 3000
 
 
-class Kill:
+class Kill(Struct, eq=False):
     """The first program in which a mutant's requirement is violated. ``killers`` are all requirements that were
     violated in it.
     """
 
-    __slots__ = ("killers", "programs", "result")
-
-    def __init__(self, programs: int, killers: list[str], result: RunResult) -> None:
-        self.programs = programs
-        self.killers = killers
-        self.result = result
+    programs: int
+    killers: list[str]
+    result: RunResult
 
 
 def hunt(

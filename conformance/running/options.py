@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.results import REFERENCE
 
@@ -26,63 +28,26 @@ def budget_s(text: str) -> float:
     return float(text) if text.replace(".", "", 1).isdecimal() else seconds_of(text)
 
 
-class SuiteOptions:
+class SuiteOptions(Struct, eq=False, kw_only=True):
     """What ``brokerproof run`` was asked for."""
 
-    __slots__ = (
-        "broker",
-        "budget_s",
-        "chaos",
-        "client",
-        "guided",
-        "home",
-        "jobs",
-        "live_programs",
-        "mutant",
-        "name",
-        "programs",
-        "quick_s",
-        "requirement",
-        "seed",
-        "tier",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker: str = REFERENCE,
-        tier: str = "both",
-        seed: int = 0,
-        programs: int = PROGRAMS,
-        live_programs: int = 0,
-        budget_s: float | None = None,
-        requirement: str | None = None,
-        jobs: int = 2,
-        mutant: str | None = None,
-        home: str | None = None,
-        client: str = "as-written",
-        quick_s: float | None = None,
-        name: str = "",
-        guided: bool = False,
-        chaos: str | None = None,
-    ) -> None:
-        self.broker = broker
-        self.tier = tier
-        self.seed = seed
-        self.programs = programs
-        #: Random programs of the live tier.
-        self.live_programs = live_programs
-        self.budget_s = budget_s
-        self.requirement = requirement
-        self.jobs = jobs
-        self.mutant = mutant
-        self.home = home
-        self.client = client
-        #: Of the live corpus only what shows most, until so many seconds have passed; None: all of it.
-        self.quick_s = quick_s
-        #: The broker's column, "": as it calls itself.
-        self.name = name
-        #: Whether what earlier programs of the simulated tier met decides what is drawn next.
-        self.guided = guided
-        #: Profile of faults that are drawn into random programs; then nothing else is run.
-        self.chaos = chaos
+    broker: str = REFERENCE
+    tier: str = "both"
+    seed: int = 0
+    programs: int = PROGRAMS
+    #: Random programs of the live tier.
+    live_programs: int = 0
+    budget_s: float | None = None
+    requirement: str | None = None
+    jobs: int = 2
+    mutant: str | None = None
+    home: str | None = None
+    client: str = "as-written"
+    #: Of the live corpus only what shows most, until so many seconds have passed; None: all of it.
+    quick_s: float | None = None
+    #: The broker's column, "": as it calls itself.
+    name: str = ""
+    #: Whether what earlier programs of the simulated tier met decides what is drawn next.
+    guided: bool = False
+    #: Profile of faults that are drawn into random programs; then nothing else is run.
+    chaos: str | None = None

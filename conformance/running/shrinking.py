@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 import time
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -23,15 +25,12 @@ from brokerproof.conformance.running.engine import run_program, seldom_collected
 SECONDS = 30.0
 
 
-class Shrunk:
+class Shrunk(Struct, eq=False):
     """The smallest failing program found, its run, and the path that led to it."""
 
-    __slots__ = ("path", "result", "tried")
-
-    def __init__(self, result: RunResult, path: str, tried: int) -> None:
-        self.result = result
-        self.path = path
-        self.tried = tried
+    result: RunResult
+    path: str
+    tried: int
 
 
 def violates(program: Program, requirement: str, mutant: str | None) -> bool:

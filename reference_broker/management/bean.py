@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from brokerproof.reference_broker.core.events import Operation
 
 if TYPE_CHECKING:
@@ -101,12 +103,9 @@ class Kind:
         self.actions = {name: tuple(signatures) for name, signatures in (actions or {}).items()}
 
 
-class Bean:
+class Bean(Struct, eq=False):
     """One bean: what it is called, what it can show, and what of."""
 
-    __slots__ = ("kind", "name", "subject")
-
-    def __init__(self, name: ObjectName, kind: Kind, subject: object) -> None:
-        self.name = name
-        self.kind = kind
-        self.subject = subject
+    name: ObjectName
+    kind: Kind
+    subject: object

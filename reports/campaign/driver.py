@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.aggregate import QUERIES, ask, open_tables
@@ -50,29 +52,18 @@ POLL_S = 0.25
 TAG = "brokerproof-campaign"
 
 
-class Order:
+class Order(Struct, eq=False):
     """What is asked for: seeds, planted defect, whose histories are kept, whether earlier rounds guide later ones; how
     Spark is reached, and the command.
     """
 
-    def __init__(
-        self,
-        reach: Reach,
-        command: str,
-        *,
-        seed: int = 0,
-        programs: int = 0,
-        mutant: str | None = None,
-        keep: str = SAMPLE,
-        guided: bool = False,
-    ) -> None:
-        self.reach = reach
-        self.command = command
-        self.seed = seed
-        self.programs = programs
-        self.mutant = mutant
-        self.keep = keep
-        self.guided = guided
+    reach: Reach
+    command: str
+    seed: int = 0
+    programs: int = 0
+    mutant: str | None = None
+    keep: str = SAMPLE
+    guided: bool = False
 
 
 def run_campaign(

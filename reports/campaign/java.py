@@ -21,6 +21,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from msgspec import Struct
+
 #: Words of Spark's launcher that a runtime does not get.
 UNWANTED = ("--add-modules=jdk.incubator.vector",)
 #: The same for Java 24 and later, which print a warning for each word that names a package they no longer have.
@@ -36,14 +38,11 @@ class JavaMissingError(Exception):
     exit_code = 4
 
 
-class Java:
+class Java(Struct, eq=False):
     """A usable runtime: its home folder and its major version."""
 
-    __slots__ = ("home", "version")
-
-    def __init__(self, home: Path, version: int) -> None:
-        self.home = home
-        self.version = version
+    home: Path
+    version: int
 
 
 def find_java() -> Java:

@@ -27,18 +27,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from brokerproof.reports.campaign.cluster import Reach, SparkFailedError, listened_to
 from brokerproof.reports.campaign.java import find_java, shim
 
 
-class Profile:
+class Profile(Struct, eq=False):
     """Settings that depend on how much there is to do: options of the JVM, and of Spark SQL."""
 
-    __slots__ = ("java_options", "settings")
-
-    def __init__(self, java_options: str, settings: dict[str, str]) -> None:
-        self.java_options = java_options
-        self.settings = settings
+    java_options: str
+    settings: dict[str, str]
 
 
 #: Tests and short campaigns. The first compiler only needs a third of the CPU time at the start; its default cache for

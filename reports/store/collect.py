@@ -19,6 +19,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.results import (
     RunFinished,
     RunResult,
@@ -37,15 +39,12 @@ from brokerproof.reports.store.schema import Cell, Column, Example, Note, WorldC
 SHOWN = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.INCONCLUSIVE, VerdictKind.SATISFIED)
 
 
-class Candidate:
+class Candidate(Struct, eq=False):
     """The best run so far to show for one cell."""
 
-    __slots__ = ("key", "result", "verdict")
-
-    def __init__(self, key: tuple[int, int, int, str], result: RunResult, verdict: Verdict) -> None:
-        self.key = key
-        self.result = result
-        self.verdict = verdict
+    key: tuple[int, int, int, str]
+    result: RunResult
+    verdict: Verdict
 
 
 def example_key(kind: VerdictKind, situations: int, steps: int, run: str) -> tuple[int, int, int, str]:

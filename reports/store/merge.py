@@ -35,15 +35,12 @@ from brokerproof.reports.store.schema import (
 )
 
 
-class NewColumn:
+class NewColumn(msgspec.Struct, eq=False):
     """A finished column with its cells and the runs that they show."""
 
-    __slots__ = ("cells", "column", "examples")
-
-    def __init__(self, column: Column, cells: list[Cell], examples: list[RunResult]) -> None:
-        self.column = column
-        self.cells = cells
-        self.examples = examples
+    column: Column
+    cells: list[Cell]
+    examples: list[RunResult]
 
 
 def present_report(folder: Path) -> Report | None:

@@ -48,14 +48,11 @@ Via = Literal["stomp", "jms"]
 Addition = Callable[[Program], "Larger"]
 
 
-class Larger:
+class Larger(msgspec.Struct, eq=False):
     """A resolved program with something beside it, and the steps that come first."""
 
-    __slots__ = ("first", "program")
-
-    def __init__(self, program: Program, first: Sequence[AnyStep] = ()) -> None:
-        self.program = program
-        self.first = first
+    program: Program
+    first: Sequence[AnyStep] = ()
 
     def run(self, mutant: str | None, seed: int | None = None) -> History:
         """What happens."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -20,16 +22,13 @@ PLENTY_BYTES: Final = 1024 * 1024
 RELATIONS: Final[dict[str, Callable[[Program], Program]]] = {"renamed": renamed, "clocks shifted": clocks_shifted}
 
 
-class Kill:
+class Kill(Struct, eq=False):
     """A mutant and a program in which it is seen."""
 
-    __slots__ = ("mutant", "name", "program", "seed")
-
-    def __init__(self, mutant: str, name: str, program: Program, seed: int | None) -> None:
-        self.mutant = mutant
-        self.name = name
-        self.program = program
-        self.seed = seed
+    mutant: str
+    name: str
+    program: Program
+    seed: int | None
 
     def run(self, program: Program) -> History:
         """What the mutant does in a program."""

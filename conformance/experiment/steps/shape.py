@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,45 +60,30 @@ TIMES_MS: Final = (0, 1000, 2000, 120_000, 100, 1, 20_000)
 _REMEMBERED: Final = 6
 
 
-class Shape:
+class Shape(Struct, eq=False):
     """How much there is of everything, what clients speak, and which amounts matter. One serves one program."""
 
-    # fmt: off
-    __slots__ = ("clients", "consumable", "counts", "dests", "features", "links", "open_to", "sizes", "times_ms",
-                 "topics", "used_ms", "vias")
-    # fmt: on
+    clients: int
+    dests: int
+    links: int
+    #: Durations in milliseconds, sizes in bytes and numbers of messages that the program is built around.
+    times_ms: Sequence[int] = TIMES_MS
+    features: tuple[str, ...] = ()
+    #: The library of each client; ordinals of topics, of all that somebody can consume from, of all that clients send
+    #: to. Nothing: STOMP's; none; everything.
+    vias: Sequence[str] = ()
+    topics: Sequence[int] = ()
+    consumable: Sequence[int] = ()
+    open_to: Sequence[int] = ()
+    sizes: Sequence[int] = ()
+    counts: Sequence[int] = ()
+    #: Durations that steps have used.
+    used_ms: list[int] = []
 
-    def __init__(
-        self,
-        clients: int,
-        dests: int,
-        links: int,
-        times_ms: Sequence[int] = TIMES_MS,
-        features: tuple[str, ...] = (),
-        *,
-        vias: Sequence[str] = (),
-        topics: Sequence[int] = (),
-        consumable: Sequence[int] = (),
-        open_to: Sequence[int] = (),
-        sizes: Sequence[int] = (),
-        counts: Sequence[int] = (),
-    ) -> None:
-        self.clients = clients
-        self.dests = dests
-        self.links = links
-        #: Durations in milliseconds, sizes in bytes and numbers of messages that the program is built around.
-        self.times_ms = times_ms
-        self.sizes = sizes
-        self.counts = counts
-        self.features = features
-        #: The library of each client; ordinals of topics, of all that somebody can consume from, of all that clients
-        #: send to.
-        self.vias = vias or ["stomp"] * clients
-        self.topics = topics
-        self.consumable = consumable or range(dests)
-        self.open_to = open_to or range(dests)
-        #: Durations that steps have used.
-        self.used_ms: list[int] = []
+    def __post_init__(self) -> None:
+        self.vias = self.vias or ["stomp"] * self.clients
+        self.consumable = self.consumable or range(self.dests)
+        self.open_to = self.open_to or range(self.dests)
 
     def draw_ms(self, chooser: Chooser) -> int:
         """A duration: from a range, or one of the program's, or one of an earlier step, or a neighbour of these."""

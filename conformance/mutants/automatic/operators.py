@@ -14,6 +14,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
@@ -44,18 +46,15 @@ LOGGING = ("log", "_log")
 LINES = ("Logged", "Log")
 
 
-class Edit:
+class Edit(Struct, eq=False):
     """One node's text and what stands there instead, and the statement that the node is in."""
 
-    __slots__ = ("function", "node", "operator", "statement", "text")
-
-    def __init__(self, operator: str, node: ast.expr | ast.stmt, text: str, statement: ast.stmt, function: str) -> None:
-        self.operator = operator
-        self.node = node
-        self.text = text
-        self.statement = statement
-        #: Qualified name; "" for what is executed when the file is imported.
-        self.function = function
+    operator: str
+    node: ast.expr | ast.stmt
+    text: str
+    statement: ast.stmt
+    #: Qualified name; "" for what is executed when the file is imported.
+    function: str
 
 
 def edits(tree: ast.Module) -> list[Edit]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from brokerproof.chaos.clocks import DRIFT_STEP_US, ClockFile, DriftingClock
 
 if TYPE_CHECKING:
@@ -24,20 +26,17 @@ NS_PER_MS = 1_000_000
 TOLERANCE_MS = 50
 
 
-class Sample:
+class Sample(Struct, eq=False):
     """One reading: the clock showed ``wall_ms`` and ``beyond_ns``, give or take ``plus_minus_ns``.
 
     When: within ``[t0, t1]`` on the machine's monotonic clock.
     """
 
-    __slots__ = ("beyond_ns", "plus_minus_ns", "t0_ns", "t1_ns", "wall_ms")
-
-    def __init__(self, wall_ms: int, t0_ns: int, t1_ns: int, plus_minus_ns: int = 0, beyond_ns: int = 0) -> None:
-        self.wall_ms = wall_ms
-        self.beyond_ns = beyond_ns
-        self.t0_ns = t0_ns
-        self.t1_ns = t1_ns
-        self.plus_minus_ns = plus_minus_ns
+    wall_ms: int
+    t0_ns: int
+    t1_ns: int
+    plus_minus_ns: int = 0
+    beyond_ns: int = 0
 
     def offset_ms(self, real_offset_ns: int) -> int:
         """How far the clock is from real time; ``real_offset_ns`` is real wall time minus monotonic time."""

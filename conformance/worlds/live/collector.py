@@ -49,14 +49,11 @@ class NotCollected(Exception):
     """Nobody knows what dead letters a run has."""
 
 
-class Letter:
+class Letter(msgspec.Struct, eq=False):
     """One that has arrived. ``reply``: the answer to its acknowledgement."""
 
-    __slots__ = ("arrived", "reply")
-
-    def __init__(self, arrived: protocol.Arrive) -> None:
-        self.arrived = arrived
-        self.reply: Reply | None = None
+    arrived: protocol.Arrive
+    reply: Reply | None = None
 
 
 class Mailbox:
