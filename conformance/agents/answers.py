@@ -20,8 +20,6 @@ from brokerproof.conformance.agents.stamps import wall_reading
 class Answers:
     """The way back to the suite: a file descriptor."""
 
-    __slots__ = ("_fd", "_writing")
-
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._writing = threading.Lock()

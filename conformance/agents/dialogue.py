@@ -49,8 +49,6 @@ ANYBODY: Final = WayIn()
 class StompWords:
     """STOMP as bytes and lines."""
 
-    __slots__ = ("_buffer", "_unsaid")
-
     def __init__(self, way: WayIn = ANYBODY) -> None:
         self._buffer = b""
         login = f"\nlogin:{way.login}\npasscode:{way.passcode}" if way.login else ""
@@ -82,8 +80,6 @@ class StompWords:
 
 class OpenWireWords:
     """OpenWire as structures, written plainly: no options are offered."""
-
-    __slots__ = ("_codec", "_decoder", "_numbers")
 
     def __init__(self) -> None:
         self._codec = Codec()
@@ -181,8 +177,6 @@ def _listed(value: object) -> object:
 
 class Conversation:
     """One peer's dialogues, from the hello on. Times are its caller's."""
-
-    __slots__ = ("_due_ns", "_script", "_wanted", "_words", "_written", "spoken")
 
     def __init__(self, probe: Probe, way: WayIn = ANYBODY) -> None:
         known = dialogues(probe.via)

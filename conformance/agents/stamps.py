@@ -67,8 +67,6 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 class ArrivalClock:
     """Turns the kernel's stamps into monotonic intervals."""
 
-    __slots__ = ("_error_ns", "_measured_ns", "_offset_ns", "_self")
-
     def __init__(self) -> None:
         self._self: socket.socket | None = None
         self._measured_ns = -_FRESH_NS
@@ -133,8 +131,6 @@ class ArrivalClock:
 
 class Arrivals:
     """What one connection brings, in its order."""
-
-    __slots__ = ("_latest_ns", "earliest_ns")
 
     def __init__(self) -> None:
         #: What is still to be read arrived no earlier.

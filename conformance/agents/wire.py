@@ -43,8 +43,6 @@ class Waiting:
 class Wire:
     """One connection: its library, its socket and the requests that wait for it."""
 
-    __slots__ = ("arrivals", "framing", "heard_ns", "library", "refusal", "socket", "taking", "unsent", "waiting")
-
     def __init__(self, sock: socket.socket, framing: Framing, library: Library) -> None:
         self.socket = sock
         self.framing = framing

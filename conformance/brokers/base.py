@@ -103,8 +103,6 @@ class Operated:
     why not.
     """
 
-    __slots__ = ("count", "refusal", "shown")
-
     def __init__(self, count: int | None, refusal: str = "", shown: list[str] | None = None) -> None:
         self.count = count
         self.refusal = refusal

@@ -13,8 +13,6 @@ class Chosen:
     own.
     """
 
-    __slots__ = ("client", "home", "mutant", "release", "text")
-
     def __init__(self, text: str, *, home: str | None = None, mutant: str | None = None, client: str = "as-written"):
         self.text = text
         self.release = None if is_place(text) else text.partition("@")[2] or None

@@ -34,8 +34,6 @@ IDLE_MAX = 16
 class Server:
     """One process. ``clock`` None: it cannot be skewed."""
 
-    __slots__ = ("alone", "clock", "key", "launcher", "owned", "spoilt", "users")
-
     def __init__(self, key: str, launcher: Launcher, clock: ClockFile | None) -> None:
         self.key = key
         self.launcher = launcher

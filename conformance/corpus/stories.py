@@ -53,8 +53,6 @@ _THROWN_MS = 3_000
 class Row:
     """A row of the table of clocks: skews in seconds, and one message that is consumed or becomes a dead letter."""
 
-    __slots__ = ("outcome", "program")
-
     def __init__(
         self,
         outcome: str,

@@ -50,8 +50,6 @@ class Destinations:
     gave it.
     """
 
-    __slots__ = ("_fed", "_known", "declared")
-
     def __init__(self, declared: Iterable[Destination]) -> None:
         self.declared: list[Destination] = []
         self._known: dict[str, Destination] = {}

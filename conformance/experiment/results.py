@@ -135,8 +135,6 @@ class DigestSum:
     ``part`` of their own runs; parts are added to the whole.
     """
 
-    __slots__ = ("_sum", "runs")
-
     def __init__(self) -> None:
         self.runs = 0
         self._sum = 0

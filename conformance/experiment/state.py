@@ -19,8 +19,6 @@ from brokerproof.conformance.experiment.traits import traits_of
 class HostState:
     """One host with a clock of its own."""
 
-    __slots__ = ("frozen", "name", "scarce", "spec")
-
     def __init__(self, spec: HostSpec) -> None:
         self.spec = spec
         self.name = spec.name
@@ -37,8 +35,6 @@ def far_end(bridge: HostSpec) -> HostSpec:
 
 class ConsumerState:
     """An open consumer of a client, as its application sees it."""
-
-    __slots__ = ("ack", "browser", "client", "dest", "durable", "name", "places", "pledged", "pulls", "unsettled")
 
     def __init__(self, client: ClientState, operation: ops.Subscribe) -> None:
         self.name = operation.consumer
@@ -72,11 +68,6 @@ class ConsumerState:
 
 class ClientState(HostState):
     """A client host, its link and its consumers."""
-
-    # fmt: off
-    __slots__ = ("consumer_count", "consumers", "durables", "index", "link", "sent_count", "stalled", "traits",
-                 "transaction", "transaction_count", "via")
-    # fmt: on
 
     def __init__(self, spec: HostSpec, index: int, link: LinkSpec) -> None:
         super().__init__(spec)
@@ -143,22 +134,6 @@ class ClientState(HostState):
 
 class WorldState:
     """Everything that ordinals choose from."""
-
-    __slots__ = (
-        "_named",
-        "bridges",
-        "broker",
-        "brokers",
-        "clients",
-        "dead_letters",
-        "destinations",
-        "dests",
-        "durable",
-        "hosts",
-        "nack_ranges",
-        "persistent",
-        "temporaries",
-    )
 
     def __init__(
         self,

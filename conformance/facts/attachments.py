@@ -47,8 +47,6 @@ from brokerproof.conformance.facts.traits import traits_of
 class Attachments:
     """Feed it events in order; it fills the tables."""
 
-    __slots__ = ("_current", "_doubted", "_ended", "tables")
-
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         #: (host, name) -> the durable subscription; a subscription of that name may exist that nobody saw beginning.

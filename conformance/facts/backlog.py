@@ -110,8 +110,6 @@ def lies_in(spans: list[Span], span: Span) -> bool:
 class _Sums:
     """Bytes that had come, and that had gone, over time."""
 
-    __slots__ = ("_come", "_come_ns", "_gone", "_gone_ns")
-
     def __init__(self, kept: list[Stay]) -> None:
         come = sorted((stay.begin_ns, stay.copy.send.event.size + OVERHEAD_MIN_BYTES) for stay in kept)
         gone = sorted((stay.end_ns, stay.copy.send.event.size + OVERHEAD_MIN_BYTES) for stay in kept)
@@ -126,8 +124,6 @@ class _Sums:
 
 class Kept:
     """What destinations keep, in bytes of memory that it costs at least; of messages that stay for ``long_ns``."""
-
-    __slots__ = ("_all", "_own")
 
     def __init__(self, kept: list[Stay], long_ns: int) -> None:
         staying = [stay for stay in kept if stay.end_ns - stay.begin_ns > long_ns and stay.copy.send.event.persistent]

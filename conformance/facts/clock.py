@@ -31,9 +31,6 @@ _UNKNOWN_NS: Final = -(1 << 62)
 class Clock:
     """One host's. Feed it samples and jumps in the order of the history, then ask."""
 
-    __slots__ = ("_assumed", "_drifts", "_errors_ns", "_exact", "_jump_seqs", "_offsets_ns", "_sampled_jumps",
-                 "_standing", "_stretches_ns", "_times_ns", "host", "jumps_ms", "jumps_ns")  # fmt: skip
-
     def __init__(self, host: str) -> None:
         self.host = host
         #: Samples: their true times, wall minus true time, and how far that may be off.

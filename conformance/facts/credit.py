@@ -34,8 +34,6 @@ EXCUSES: Final = DISTURBED | marks.MEMORY | marks.LIMIT
 class Traffic:
     """Messages of one destination over time, as sorted instants."""
 
-    __slots__ = ("settled_ns", "visible_ns")
-
     def __init__(self, tables: Tables, dest: Destination) -> None:
         #: From when on each may have been visible; when they had certainly left.
         self.visible_ns: list[int] = []
@@ -95,8 +93,6 @@ def _gone_ns(copy: Copy) -> int:
 class Load:
     """Messages of one session over time, as sorted instants."""
 
-    __slots__ = ("_freed_ns", "_sent_ns")
-
     def __init__(self, tables: Tables, session: Session) -> None:
         #: From when on each may have been in its window; when it had certainly left it.
         self._sent_ns = sorted([delivery.send.event.t0 for delivery in session.deliveries])
@@ -116,8 +112,6 @@ def _freed_ns(tables: Tables, delivery: Delivery) -> int:
 
 class Credit:
     """Answers for one run; keeps what it has counted per destination and session."""
-
-    __slots__ = ("_loads", "_tables", "_traffic")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

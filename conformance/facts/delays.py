@@ -38,8 +38,6 @@ class Awaited:
 class Backlog:
     """The confirmed messages of one destination that had to wait, in order of acceptance."""
 
-    __slots__ = ("_due_ns", "_longest", "_taken_ns", "waits")
-
     def __init__(self, waits: list[Due]) -> None:
         self.waits = sorted(waits, key=_taken_ns)
         self._taken_ns = [_taken_ns(due) for due in self.waits]
@@ -62,8 +60,6 @@ class Scheduled:
     """How many messages of a destination can have waited for their delivery time at an instant. ``waits``: its delayed
     sends, each with what is known of its time.
     """
-
-    __slots__ = ("_ends_high", "_ends_low", "_starts_high", "_starts_low")
 
     def __init__(self, tables: Tables, waits: list[tuple[Send, Due | None]]) -> None:
         may = [(send, due) for send, due in waits if not send.refused]
@@ -109,8 +105,6 @@ def _later(one: Due, other: Due) -> Due:
 
 class Delays:
     """Answers for one run."""
-
-    __slots__ = ("_all", "_awaited", "_backlogs", "_credit", "_dues", "_scheduled", "_tables")
 
     def __init__(self, tables: Tables, credit: Credit) -> None:
         self._tables = tables

@@ -81,11 +81,6 @@ def expiries(tables: Tables, deaths: Deaths) -> list[Expiries]:
 class Queue:
     """All copies of one queue, as sorted instants."""
 
-    # fmt: off
-    __slots__ = ("anew", "begun", "consumed_ns", "dead_letters", "deaths", "dest", "held_from_ns", "held_until_ns",
-                 "lived_ns", "rebases", "soonest_ns", "suspects", "tables", "waiting")
-    # fmt: on
-
     def __init__(self, tables: Tables, deaths: Deaths, dest: Destination) -> None:
         self.tables = tables
         self.deaths = deaths

@@ -60,8 +60,6 @@ def gave_up(tables: Tables, client: Client, event: Closed) -> bool:
 class Limits:
     """What a monitor with read period R promises (ns); ``early_ns`` and ``late_ns`` are granted to real timers."""
 
-    __slots__ = ("delay_low_ns", "delay_ns", "early_ns", "gap_ns", "high_ns", "late_ns", "low_ns")
-
     def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool, jitter_ns: int = 0) -> None:
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
@@ -91,9 +89,6 @@ class Silence:
     """Stalls of one direction that make one silence. ``byte_low_ns``, ``byte_high_ns`` bound the arrival of the last
     byte; ``base_low_ns``, ``base_high_ns`` the end of the initial delay. The monitor counts from the later of the two.
     """
-
-    __slots__ = ("base_high_ns", "base_low_ns", "begin_ns", "byte_high_ns", "byte_low_ns", "end_ns", "resumed_ns",
-                 "stalls", "veiled")  # fmt: skip
 
     def __init__(self, stall: Stall, byte_low_ns: int, byte_high_ns: int, base_low_ns: int, base_high_ns: int) -> None:
         self.begin_ns = stall.begin.t1
@@ -134,9 +129,6 @@ class Silence:
 
 class Connection:
     """One connection of a host. Times are those at which the broker's or the client's end can have changed."""
-
-    __slots__ = ("broker_close", "client", "client_close", "connect", "end_ns", "ended_ns", "jitter_ns", "latency_ns",
-                 "left_ns", "marks")  # fmt: skip
 
     def __init__(self, client: Client, connect: Connect, jitter_ns: int = 0) -> None:
         """``jitter_ns``: how much later than others something may be."""

@@ -105,8 +105,6 @@ class Lane:
 class Marks:
     """The marks of one run. ``put`` them while recording, then ask."""
 
-    __slots__ = ("_places", "empty")
-
     def __init__(self) -> None:
         #: Place -> its lanes; "" is everywhere.
         self._places: dict[str, dict[int, Lane]] = {}

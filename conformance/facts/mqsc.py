@@ -68,8 +68,6 @@ _WORDS: Final = re.compile(_WORD)
 class Command:
     """One command; ``attributes`` as written. ``wrong``: why it is none."""
 
-    __slots__ = ("attributes", "kind", "name", "verb", "wrong")
-
     def __init__(self, text: str) -> None:
         found = _WORDS.finditer(text) if _LINE.fullmatch(text) else ()
         words = [(match[1].upper(), _value(match[2])) for match in found]
@@ -114,8 +112,6 @@ def defaults(kind: str) -> dict[str, Value]:
 
 class Objects:
     """A queue manager's objects after some commands. ``running``: its delivery delay processor."""
-
-    __slots__ = ("objects", "qmgr", "rights", "running")
 
     def __init__(self) -> None:
         self.qmgr = defaults("QMGR")

@@ -27,17 +27,6 @@ CLASSIC = "classic"
 class Agreement:
     """One connection's. ``read_ns`` and ``write_ns`` 0: no monitor, no keep-alives of the broker's."""
 
-    __slots__ = (
-        "_least_ns",
-        "_whole_ns",
-        "delay_ns",
-        "high_ns",
-        "own_gap_ns",
-        "read_ns",
-        "sure_write",
-        "write_ns",
-    )
-
     def __init__(self, generation: str, read_ms: int, write_ms: int, delay_ms: int, *, lenient_ms: int = 0) -> None:
         """``lenient_ms``: the read period of the more patient generation, if nobody knows which one it is."""
         self.read_ns = read_ms * NS_PER_MS

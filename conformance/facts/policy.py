@@ -28,8 +28,6 @@ PAGE: Final = 200
 class Applied:
     """What a tester declares about one destination. Times are milliseconds, limits bytes; 0 is none."""
 
-    __slots__ = ("dead_letter", "dest", "entry", "expire_period_ms", "found", "memory_limit_bytes", "page", "topic")
-
     def __init__(self, declared: DeclaredSpec, dest: str, *, topic: bool, temporary: bool = False) -> None:
         entry = entry_for(declared, dest, topic=topic, temporary=temporary)
         self.dest = dest

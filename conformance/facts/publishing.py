@@ -33,8 +33,6 @@ def owed(tables: Tables, send: Send, rest_ns: int) -> bool:
 class Published:
     """The messages that were sent to one topic and not refused, by the earliest time of their acceptance."""
 
-    __slots__ = ("_highs_ns", "_lows_ns", "sends")
-
     def __init__(self, dest: Destination) -> None:
         self.sends = [send for send in dest.sends if not send.refused]
         self.sends.sort(key=lambda send: send.accepted[0])

@@ -54,8 +54,6 @@ class Reasons:
     want of room names. ``known`` False: anything may be the reason.
     """
 
-    __slots__ = ("known", "may", "must", "places")
-
     def __init__(self, *, known: bool = True) -> None:
         self.known = known
         self.must: dict[int, bool] = {}

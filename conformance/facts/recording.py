@@ -121,8 +121,6 @@ def record(history: History, tables: Tables) -> None:
 class Recording:
     """The pass. ``tables`` is what it fills."""
 
-    __slots__ = ("_announced", "_attachments", "_expired_ack_settles", "tables")
-
     def __init__(self, tables: Tables, announced: dict[str, SendEvent]) -> None:
         self.tables = tables
         self._attachments = Attachments(tables)

@@ -30,8 +30,6 @@ from brokerproof.conformance.facts.tables import Tables
 class Requests:
     """Feed it events in order, before anything else has heard of them."""
 
-    __slots__ = ("_begun", "_kept", "_met", "_past", "_rolled_back", "tables")
-
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         #: Kinds with all that was special; kinds with one thing of that, each of which has its row.

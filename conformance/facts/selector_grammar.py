@@ -58,8 +58,6 @@ def parsed(text: str) -> Node:
 class _Parser:
     """Reads a selector top down."""
 
-    __slots__ = ("_depth", "_tokens")
-
     def __init__(self, text: str) -> None:
         #: Kind and text of each token, the next one last.
         self._tokens: list[tuple[str, str]] = []

@@ -77,8 +77,6 @@ class Consumers:
     consumer came that was not STOMP's; ``auto_seq``: the event until which the broker settled for all.
     """
 
-    __slots__ = ("_lost", "_opened_ns", "_swings", "async_ns", "auto_seq", "other_ns", "sync_ns")
-
     def __init__(self, tables: Tables, dest: Destination) -> None:
         self.sync_ns = self.async_ns = self.other_ns = NEVER
         self.auto_seq = NEVER if dest.sessions else 0
@@ -126,8 +124,6 @@ class Consumers:
 
 class Tally:
     """Answers for one run; keeps what it has found per destination."""
-
-    __slots__ = ("_consumers", "_earliest_ms", "_owed_ns", "_tables")
 
     def __init__(self, tables: Tables) -> None:
         self._owed_ns: dict[str, list[int]] = {}

@@ -53,8 +53,6 @@ _CHARGE_BYTES = 1024
 class StepPicker:
     """Draws steps by weight: one ``below`` for the kind, then the step's own choices."""
 
-    __slots__ = ("_limits", "_total")
-
     def __init__(self, mix: dict[type[AnyStep], int]) -> None:
         self._limits: list[tuple[int, type[AnyStep]]] = []
         self._total = 0

@@ -84,8 +84,6 @@ def _has(program: Program, need: str) -> bool:
 class Known:
     """The deviations of one release; ``name`` is the file's. ``client``: who plays the hosts, as in an entry."""
 
-    __slots__ = ("by_requirement", "client", "name")
-
     def __init__(self, name: str, deviations: list[Deviation], *, client: Literal["", "openwire"] = "") -> None:
         self.name = name
         self.client = client

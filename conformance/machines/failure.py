@@ -23,8 +23,6 @@ from brokerproof.conformance.running.shrinking import SECONDS, shrink_program
 class Shrunk:
     """The smallest program found that fails in the same way, and what it took."""
 
-    __slots__ = ("finding", "findings", "result", "seconds", "tried")
-
     def __init__(self, examined: Examined, finding: Finding, tried: int, seconds: float) -> None:
         self.result, self.findings = examined
         #: What it was shrunk by.

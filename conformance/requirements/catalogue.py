@@ -110,8 +110,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class Catalogue:
     """All requirements, by id."""
 
-    __slots__ = ("_by_id",)
-
     def __init__(self, requirements: Iterable[Requirement]) -> None:
         self._by_id: dict[str, Requirement] = {}
         for requirement in requirements:

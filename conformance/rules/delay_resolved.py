@@ -67,8 +67,6 @@ class Resolved:
     when the message was to come. None: nobody knows them.
     """
 
-    __slots__ = ("arrivals", "bases", "paths", "send")
-
     def __init__(self, facts: Facts, send: Send) -> None:
         name, known = send.dest.name, between(facts, send.event)
         self.send = send

@@ -44,8 +44,6 @@ SHOWN = 200
 class Utterance:
     """A turn that was said, and how it ended."""
 
-    __slots__ = ("dialogue", "ended_ns", "event", "late_ns", "next_ns", "spoken", "turn")
-
     def __init__(self, event: Probe, place: int, dialogue: Dialogue, late_ns: int) -> None:
         spoken, later = event.heard.turns[place], event.heard.turns[place + 1 :]
         self.event = event

@@ -234,8 +234,6 @@ def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
 class Look:
     """A browser came to a queue on which a message waited."""
 
-    __slots__ = ("browser", "copy", "marks")
-
     def __init__(self, browser: Subscribe, copy: Copy) -> None:
         self.browser = browser
         self.copy = copy

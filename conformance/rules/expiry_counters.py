@@ -307,8 +307,6 @@ def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) 
 class Listener:
     """Who was told of a queue's expiries, from before anything was sent there."""
 
-    __slots__ = ("dest", "session", "told")
-
     def __init__(self, session: Session, dest: Destination) -> None:
         self.session = session
         self.dest = dest

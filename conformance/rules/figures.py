@@ -87,8 +87,6 @@ class Settlements:
     ``bounded``: nothing else can have been.
     """
 
-    __slots__ = ("bounded", "maybe_ns", "mortal", "readings", "sure_ns")
-
     def __init__(self, dest: Destination) -> None:
         self.readings = [reading for reading in dest.readings if reading.at_rest]
         unseen = any(session.auto and (session.end or not session.known) for session in dest.sessions)

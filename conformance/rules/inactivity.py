@@ -34,8 +34,6 @@ class Link:
     library may follow either generation.
     """
 
-    __slots__ = ("broker", "client", "connection", "monitor")
-
     def __init__(self, facts: Facts, connection: Connection, monitor: MonitorSpec, generation: str) -> None:
         via = connection.client.via
         self.connection = connection

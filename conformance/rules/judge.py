@@ -141,8 +141,6 @@ class Plan:
     them, and the verdicts of a run that exercises nothing, in order of their ids.
     """
 
-    __slots__ = ("asked", "blank")
-
     def __init__(self, catalogue: Catalogue, wanted: tuple[str, ...], capabilities: tuple[str, ...]) -> None:
         self.blank: list[Verdict] = []
         #: Selection -> places among the verdicts, with their rules and requirements.

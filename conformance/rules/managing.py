@@ -41,8 +41,6 @@ _SHOWN: Final = re.compile(r"([A-Z]+)\(([^)]*)\)")
 class Put:
     """A send to a queue manager, outside of transactions, that was taken or refused, and why it may be refused."""
 
-    __slots__ = ("marks", "reasons", "send")
-
     def __init__(self, send: Send, reasons: Reasons) -> None:
         self.send = send
         self.reasons = reasons

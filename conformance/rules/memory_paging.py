@@ -23,8 +23,6 @@ class Interval:
     governs it.
     """
 
-    __slots__ = ("after", "before", "dest", "limit", "mark", "marks", "used", "was")
-
     def __init__(self, facts: Facts, dest: Destination, before: Reading, after: Reading) -> None:
         self.dest = dest
         self.before, self.after = before, after

@@ -25,8 +25,6 @@ BLIND: Final = marks.OPERATOR | marks.MEMORY | marks.LIMIT | marks.RESTART | mar
 class Look:
     """One browser: how it came, what it was shown, and when it was told that this was all."""
 
-    __slots__ = ("ended_ns", "last", "shown", "subscribe")
-
     def __init__(self, subscribe: Subscribe) -> None:
         self.subscribe = subscribe
         self.shown: dict[str, int] = {}

@@ -29,8 +29,6 @@ class Probe:
     was no good hello.
     """
 
-    __slots__ = ("connector", "declared", "early_ns", "event", "heard", "known", "late_ns", "said", "terms")
-
     def __init__(self, facts: Facts, event: ProbeEvent) -> None:
         declared = facts.declared
         generation = declared.generation.get("monitor", "documented" if facts.simulated else "")

@@ -83,8 +83,6 @@ def unsure(*witness: Row, why: str = "", width_ns: int = 0) -> Finding:
 class Rule:
     """One requirement's."""
 
-    __slots__ = ("faults", "judge", "over", "requirement", "sentence", "unhandled")
-
     def __init__(
         self,
         requirement: str,

@@ -151,8 +151,6 @@ def arrivals(dest: Destination) -> list[Delivery]:
 class Present:
     """Sessions that may matter to arrivals, which come in order: who is lost by one is gone for all later ones."""
 
-    __slots__ = ("_next", "_sessions", "there")
-
     def __init__(self, sessions: list[Session]) -> None:
         self._sessions = sorted(sessions, key=lambda session: session.opened[0])
         self._next = 0

@@ -81,8 +81,6 @@ class Told:
     exception reports, None where one of them is open.
     """
 
-    __slots__ = ("asked", "endings", "marks", "owed", "reasons", "reports")
-
     def __init__(self, facts: Facts) -> None:
         self.asked = [one for one in asking(facts) if not one.refused]
         self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]

@@ -169,8 +169,6 @@ def newest_kept(facts: Facts, dest: Destination) -> Findings:
 class _Streak:
     """From one reading at rest to another a session's window was full, and nothing was settled."""
 
-    __slots__ = ("first", "last", "session", "tried")
-
     def __init__(self, reading: Reading, window: Window) -> None:
         self.session = window.session
         self.tried = window.tried

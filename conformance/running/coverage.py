@@ -20,8 +20,6 @@ class Requirement:
     it; and the first program that met each situation.
     """
 
-    __slots__ = ("features", "first", "id", "programs", "situations")
-
     def __init__(self, name: str, situations: Iterable[str]) -> None:
         self.id = name
         self.programs = 0

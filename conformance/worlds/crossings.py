@@ -39,8 +39,6 @@ TRAITS: Final = msgspec.structs.replace(traits.JMS, checks_expiry=False)
 class Attempt:
     """A message that was sent to the far broker, once or more often; ``sent`` is as it was first sent."""
 
-    __slots__ = ("begun_ns", "fields", "times")
-
     def __init__(self, begun_ns: int, fields: dict[str, Any]) -> None:
         self.begun_ns = begun_ns
         self.fields = fields

@@ -149,8 +149,6 @@ class Port(Protocol):
 class Recorder:
     """Collects events in order and numbers them."""
 
-    __slots__ = ("events",)
-
     def __init__(self) -> None:
         self.events: list[Event] = []
 

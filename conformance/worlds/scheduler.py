@@ -37,8 +37,6 @@ def lock_step(turn: Callable[[int], bool], work: Waiting[T]) -> T:
 class _Lane:
     """One client's work, and until when it waits."""
 
-    __slots__ = ("until_ns", "work")
-
     def __init__(self, work: Waiting[None]) -> None:
         self.work = work
         self.until_ns = TURN

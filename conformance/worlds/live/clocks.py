@@ -69,8 +69,6 @@ def real_offset_ns() -> int:
 class HostClock:
     """Where a host's clock is meant to be: an offset that faults change, and a rate error that ticks carry out."""
 
-    __slots__ = ("_drifting", "_stands_us", "drift_ppm", "file", "offset_ms", "sampled_ns", "stopped_ns")
-
     def __init__(self, spec: ClockSpec, file: ClockFile | None, now_ns: int) -> None:
         self.offset_ms = spec.offset_ms
         self.drift_ppm = spec.drift_ppm

@@ -67,8 +67,6 @@ def _place(path: str) -> str:
 class Agenda:
     """Virtual time and the heap. ``now_ns`` only moves forward."""
 
-    __slots__ = ("_heap", "_instant_max", "_order", "_run_max", "happened", "moving", "now_ns", "stirred")
-
     def __init__(self, steps: int = 0) -> None:
         """``steps``: how many steps the run has."""
         #: How much has happened, and how much may have: in the run, and before another instant comes.

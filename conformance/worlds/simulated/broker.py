@@ -88,26 +88,6 @@ class BrokerHost:
 
     node: Node
 
-    __slots__ = (
-        "_agenda",
-        "_answers",
-        "_given_up",
-        "_held",
-        "_links",
-        "_planned_ns",
-        "_recorder",
-        "_still",
-        "_stopped_writes",
-        "_tick",
-        "_unread",
-        "_writing",
-        "clock",
-        "down",
-        "journal",
-        "name",
-        "node",
-    )
-
     def __init__(
         self,
         agenda: Agenda,

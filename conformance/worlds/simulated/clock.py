@@ -18,8 +18,6 @@ EPOCH_MS = 1_795_219_200_000
 class VirtualClock:
     """One host's wall clock."""
 
-    __slots__ = ("_base_ns", "_drift_ppm", "_latest", "_stands_ns")
-
     def __init__(self, spec: ClockSpec) -> None:
         self._base_ns = (EPOCH_MS + spec.offset_ms) * NS_PER_MS
         self._drift_ppm = spec.drift_ppm

@@ -25,8 +25,6 @@ _LIMITS: Final = Limits()
 class Framings:
     """Both ends of one connection; ``connection_id`` is the client's, in OpenWire."""
 
-    __slots__ = ("_broker", "_client", "_loose", "_slice_bytes", "_written")
-
     def __init__(self, protocol: str, connection_id: str, slice_bytes: int = 0, *, loose: bool = False) -> None:
         self._slice_bytes = slice_bytes
         self._loose = loose

@@ -182,28 +182,6 @@ class Progress(Action):
 class Link:
     """The path between one client and the broker."""
 
-    __slots__ = (
-        "_free_down_ns",
-        "_free_up_ns",
-        "_jitter_us",
-        "_last_down_ns",
-        "_last_up_ns",
-        "_late",
-        "_limit",
-        "_rate",
-        "agenda",
-        "broker_end",
-        "client",
-        "client_end",
-        "down",
-        "framings",
-        "held_down",
-        "held_up",
-        "latency_ns",
-        "stalled_down",
-        "stalled_up",
-    )
-
     #: The broker tells of it when it gives a connection over this link up.
     is_told = True
     client_end: ClientEnd

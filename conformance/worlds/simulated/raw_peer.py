@@ -49,8 +49,6 @@ class Speak(Action):
 class PeerLink(Link):
     """A raw peer and its link. The broker's writer knows it as a link."""
 
-    __slots__ = ("_detector", "_framing", "broker", "connection", "peer")
-
     #: What a raw peer saw tells enough.
     is_told = False
 
