@@ -141,23 +141,9 @@ class Monitor:
     Subclasses plan and perform the read and write checks.
     """
 
-    __slots__ = (
-        "_address",
-        "_blocked_ns",
-        "_connect_due_ns",
-        "_connect_timeout_ms",
-        "_last_byte_ns",
-        "_read_due_ns",
-        "_read_ms",
-        "_read_ns",
-        "_read_timeout_ns",
-        "_reading_due_ns",
-        "_use_keep_alive",
-        "_write_due_ns",
-        "_write_ns",
-        "_write_timeout_ms",
-        "_writing_due_ns",
-    )
+    __slots__ = ("_address", "_blocked_ns", "_connect_due_ns", "_connect_timeout_ms", "_last_byte_ns", "_read_due_ns",
+                 "_read_ms", "_read_ns", "_read_timeout_ns", "_reading_due_ns", "_use_keep_alive", "_write_due_ns",
+                 "_write_ns", "_write_timeout_ms", "_writing_due_ns")  # fmt: skip
 
     def __init__(
         self, address: str, now_ns: int, *, connect_timeout_ms: int = 30_000, use_keep_alive: bool = True

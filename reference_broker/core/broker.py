@@ -83,17 +83,8 @@ ASKED: Final = (AddDestination, Begin, RemoveSubscription, Send, Subscribe)
 class Broker:
     """The pure core."""
 
-    __slots__ = (
-        "_arrivals",
-        "_connections",
-        "_consumers",
-        "_flow",
-        "_handlers",
-        "_management",
-        "_region",
-        "_settlements",
-        "_transactions",
-    )
+    __slots__ = ("_arrivals", "_connections", "_consumers", "_flow", "_handlers", "_management", "_region",
+                 "_settlements", "_transactions")  # fmt: skip
 
     def __init__(self, config: BrokerConfig, policies: Policies | None = None) -> None:
         self._region = Region(config, policies if policies is not None else Policies.from_config(config))

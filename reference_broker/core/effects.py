@@ -30,16 +30,8 @@ class Dispatch(Effect):
     anything.
     """
 
-    __slots__ = (
-        "asynchronous",
-        "connection",
-        "consumer",
-        "counters",
-        "holder",
-        "message",
-        "redelivery_count",
-        "remaining_ttl_ms",
-    )
+    __slots__ = ("asynchronous", "connection", "consumer", "counters", "holder", "message",
+                 "redelivery_count", "remaining_ttl_ms")  # fmt: skip
 
     def __init__(
         self,

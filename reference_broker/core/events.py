@@ -72,23 +72,9 @@ class Subscribe(Event):
     ``pending_limit`` lowers how many messages of a topic may wait beyond the window; 0 does not.
     """
 
-    __slots__ = (
-        "auto_ack",
-        "browser",
-        "connection",
-        "consumer",
-        "destination",
-        "dispatch_async",
-        "durable",
-        "exclusive",
-        "no_local",
-        "pending_limit",
-        "prefetch",
-        "priority",
-        "request",
-        "retroactive",
-        "selector",
-    )
+    __slots__ = ("auto_ack", "browser", "connection", "consumer", "destination", "dispatch_async", "durable",
+                 "exclusive", "no_local", "pending_limit", "prefetch", "priority", "request",
+                 "retroactive", "selector")  # fmt: skip
 
     def __init__(
         self,

@@ -33,21 +33,8 @@ class Counters:
     and ``in_flight``, which are levels.
     """
 
-    __slots__ = (
-        "assigned",
-        "dequeued",
-        "discarded",
-        "dispatched",
-        "enqueued",
-        "expired",
-        "in_flight",
-        "kept_in_flight",
-        "kept_size",
-        "removed",
-        "scheduled",
-        "size",
-        "wasted",
-    )
+    __slots__ = ("assigned", "dequeued", "discarded", "dispatched", "enqueued", "expired", "in_flight",
+                 "kept_in_flight", "kept_size", "removed", "scheduled", "size", "wasted")  # fmt: skip
 
     def __init__(self) -> None:
         #: Messages that became visible on the destination.

@@ -56,32 +56,10 @@ class Packed:
 class Message:
     """What a producer sent, plus what the broker must remember about it while it is here."""
 
-    __slots__ = (
-        "body",
-        "correlation_id",
-        "delay_ms",
-        "deliver_at_ms",
-        "destination",
-        "expiration_ms",
-        "extra",
-        "form",
-        "group_id",
-        "group_sequence",
-        "jms_type",
-        "message_id",
-        "opened",
-        "original_destination",
-        "packed",
-        "path",
-        "persistent",
-        "priority",
-        "redelivery_count",
-        "reply_to",
-        "sender",
-        "sequence",
-        "timestamp_ms",
-        "ttl_ms",
-    )
+    __slots__ = ("body", "correlation_id", "delay_ms", "deliver_at_ms", "destination", "expiration_ms", "extra", "form",
+                 "group_id", "group_sequence", "jms_type", "message_id", "opened", "original_destination", "packed",
+                 "path", "persistent", "priority", "redelivery_count", "reply_to", "sender", "sequence",
+                 "timestamp_ms", "ttl_ms")  # fmt: skip
 
     def __init__(
         self,

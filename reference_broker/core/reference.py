@@ -53,18 +53,8 @@ class Publication:
 class Reference:
     """A message's stay on a destination."""
 
-    __slots__ = (
-        "charged",
-        "message",
-        "order",
-        "publication",
-        "refused_by",
-        "reserved",
-        "returned",
-        "size_bytes",
-        "spooled",
-        "state",
-    )
+    __slots__ = ("charged", "message", "order", "publication", "refused_by", "reserved", "returned",
+                 "size_bytes", "spooled", "state")  # fmt: skip
 
     def __init__(self, message: Message, order: int, size_bytes: int, publication: Publication | None = None) -> None:
         self.message = message

@@ -49,35 +49,10 @@ QUEUE_LOGGER = "org.apache.activemq.broker.region.Queue"
 class Region:
     """The shared state."""
 
-    __slots__ = (
-        "advised",
-        "attachments",
-        "awake",
-        "config",
-        "connection_registry",
-        "created",
-        "delays",
-        "destinations",
-        "dispatches",
-        "duplicate_detection",
-        "durables",
-        "effects",
-        "flow",
-        "internal_sends",
-        "journal",
-        "memory",
-        "now",
-        "policies",
-        "pulls",
-        "routing",
-        "sequence",
-        "stage",
-        "statistics",
-        "storage_trouble",
-        "store",
-        "sweeps",
-        "temporaries",
-    )
+    __slots__ = ("advised", "attachments", "awake", "config", "connection_registry", "created", "delays",
+                 "destinations", "dispatches", "duplicate_detection", "durables", "effects", "flow", "internal_sends",
+                 "journal", "memory", "now", "policies", "pulls", "routing", "sequence", "stage", "statistics",
+                 "storage_trouble", "store", "sweeps", "temporaries")  # fmt: skip
 
     def __init__(self, config: BrokerConfig, policies: Policies) -> None:
         self.config = config

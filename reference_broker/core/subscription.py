@@ -144,32 +144,10 @@ def copy_key(message_id: str, destination: str) -> str:
 class Consumer:
     """One consumer: what it asked for, its window, and what it owes an answer for."""
 
-    __slots__ = (
-        "auto_ack",
-        "browser",
-        "connection",
-        "dispatch_async",
-        "dispatched",
-        "durable",
-        "exclusive",
-        "extends",
-        "extension",
-        "filter",
-        "name",
-        "no_local",
-        "patterns",
-        "pending_limit",
-        "prefetch",
-        "priority",
-        "reserve",
-        "retroactive",
-        "saw_all",
-        "scattered",
-        "selective",
-        "selector",
-        "subscriptions",
-        "turn",
-    )
+    __slots__ = ("auto_ack", "browser", "connection", "dispatch_async", "dispatched", "durable", "exclusive", "extends",
+                 "extension", "filter", "name", "no_local", "patterns", "pending_limit", "prefetch", "priority",
+                 "reserve", "retroactive", "saw_all", "scattered", "selective", "selector",
+                 "subscriptions", "turn")  # fmt: skip
 
     def __init__(self, event: Subscribe, prefetch: int, extends: bool) -> None:
         self.connection = event.connection
@@ -218,17 +196,8 @@ class Consumer:
 class Subscription:
     """A consumer's place at one destination."""
 
-    __slots__ = (
-        "ack_pending",
-        "caching",
-        "consumer",
-        "destination",
-        "durable",
-        "offers",
-        "pending",
-        "ready",
-        "serial",
-    )
+    __slots__ = ("ack_pending", "caching", "consumer", "destination", "durable", "offers", "pending",
+                 "ready", "serial")  # fmt: skip
 
     def __init__(self, consumer: Consumer, destination: Destination, serial: int) -> None:
         self.consumer = consumer

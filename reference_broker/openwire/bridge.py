@@ -116,20 +116,8 @@ def passed_on(dispatch: MessageDispatch, path: tuple[str, ...]) -> Message:
 class Bridge:
     """One life of a bridge. ``near_id`` and ``far_id`` are how the brokers are called in paths (``ID:name``)."""
 
-    __slots__ = (
-        "_asked",
-        "_hellos",
-        "_open",
-        "_queues",
-        "_sent",
-        "_told",
-        "failure",
-        "far",
-        "far_id",
-        "near",
-        "near_id",
-        "prefetch",
-    )
+    __slots__ = ("_asked", "_hellos", "_open", "_queues", "_sent", "_told", "failure", "far", "far_id",
+                 "near", "near_id", "prefetch")  # fmt: skip
 
     def __init__(
         self,

@@ -78,19 +78,8 @@ from brokerproof.reference_broker.session.notice import (
 class ClientSession(Requests):
     """See the module's header. ``consumer_expiry_check`` is ActiveMQ's option of the same name (AMQ-5406)."""
 
-    __slots__ = (
-        "_consumers",
-        "_dispatch_async",
-        "_expiry_check",
-        "_held",
-        "_pausing",
-        "_prefetch_policy",
-        "_redelivery_policy",
-        "_resting",
-        "_started",
-        "_transactions",
-        "_use_monitor",
-    )
+    __slots__ = ("_consumers", "_dispatch_async", "_expiry_check", "_held", "_pausing", "_prefetch_policy",
+                 "_redelivery_policy", "_resting", "_started", "_transactions", "_use_monitor")  # fmt: skip
 
     def __init__(
         self,

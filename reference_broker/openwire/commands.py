@@ -67,15 +67,8 @@ class ConnectionInfo(Command):
     before, over another socket. It has no text of its own, so the password is in none.
     """
 
-    __slots__ = (
-        "client_id",
-        "connection_id",
-        "failover_reconnect",
-        "fault_tolerant",
-        "manageable",
-        "password",
-        "user_name",
-    )
+    __slots__ = ("client_id", "connection_id", "failover_reconnect", "fault_tolerant", "manageable",
+                 "password", "user_name")  # fmt: skip
 
     def __init__(
         self,
@@ -108,20 +101,8 @@ class ConsumerInfo(Command):
     The other fields are those of ``core/events.py`` Subscribe.
     """
 
-    __slots__ = (
-        "browser",
-        "consumer_id",
-        "destination",
-        "dispatch_async",
-        "exclusive",
-        "no_local",
-        "pending_limit",
-        "prefetch",
-        "priority",
-        "retroactive",
-        "selector",
-        "subscription_name",
-    )
+    __slots__ = ("browser", "consumer_id", "destination", "dispatch_async", "exclusive", "no_local", "pending_limit",
+                 "prefetch", "priority", "retroactive", "selector", "subscription_name")  # fmt: skip
 
     def __init__(
         self,
@@ -219,31 +200,10 @@ class RefusedCommand(Command):
 class MessageDispatch(Command):
     """A message on its way to a consumer."""
 
-    __slots__ = (
-        "about",
-        "body",
-        "consumer_id",
-        "correlation_id",
-        "destination",
-        "expiration_ms",
-        "extra",
-        "form",
-        "group_id",
-        "group_sequence",
-        "jms_type",
-        "message_id",
-        "opened",
-        "original_destination",
-        "packed",
-        "path",
-        "persistent",
-        "place",
-        "priority",
-        "redelivery_count",
-        "reply_to",
-        "sequence",
-        "timestamp_ms",
-    )
+    __slots__ = ("about", "body", "consumer_id", "correlation_id", "destination", "expiration_ms", "extra", "form",
+                 "group_id", "group_sequence", "jms_type", "message_id", "opened", "original_destination", "packed",
+                 "path", "persistent", "place", "priority", "redelivery_count", "reply_to", "sequence",
+                 "timestamp_ms")  # fmt: skip
 
     #: Where it stands among the arrivals of its consumer; a client's, who sets it when it arrives.
     place: int
@@ -376,16 +336,8 @@ class MessageAck(Command):
     ``poison_cause`` says why a POISON one gives its messages up.
     """
 
-    __slots__ = (
-        "ack_type",
-        "consumer_id",
-        "destination",
-        "first_message_id",
-        "last_message_id",
-        "message_count",
-        "poison_cause",
-        "transaction",
-    )
+    __slots__ = ("ack_type", "consumer_id", "destination", "first_message_id", "last_message_id",
+                 "message_count", "poison_cause", "transaction")  # fmt: skip
 
     def __init__(
         self,

@@ -72,24 +72,9 @@ class PrefetchPolicy:
 class JmsConsumer:
     """See the module's header."""
 
-    __slots__ = (
-        "ack_mode",
-        "browser",
-        "buffer",
-        "delivered_pending",
-        "destination",
-        "name",
-        "newest",
-        "pause_ms",
-        "prefetch",
-        "pull_deadline_ns",
-        "pull_ms",
-        "redeliveries",
-        "resume_ns",
-        "returned",
-        "shuffled",
-        "taken",
-    )
+    __slots__ = ("ack_mode", "browser", "buffer", "delivered_pending", "destination", "name", "newest", "pause_ms",
+                 "prefetch", "pull_deadline_ns", "pull_ms", "redeliveries", "resume_ns", "returned",
+                 "shuffled", "taken")  # fmt: skip
 
     def __init__(
         self,

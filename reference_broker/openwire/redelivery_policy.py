@@ -30,18 +30,9 @@ class PolicyError(ValueError):
 class RedeliveryPolicy:
     """The numbers, with ActiveMQ's defaults."""
 
-    __slots__ = (
-        "back_off_multiplier",
-        "by_newest",
-        "collision_avoidance_factor",
-        "initial_redelivery_delay_ms",
-        "maximum_redeliveries",
-        "maximum_redelivery_delay_ms",
-        "pre_dispatch_check",
-        "redelivery_delay_ms",
-        "use_collision_avoidance",
-        "use_exponential_back_off",
-    )
+    __slots__ = ("back_off_multiplier", "by_newest", "collision_avoidance_factor", "initial_redelivery_delay_ms",
+                 "maximum_redeliveries", "maximum_redelivery_delay_ms", "pre_dispatch_check",
+                 "redelivery_delay_ms", "use_collision_avoidance", "use_exponential_back_off")  # fmt: skip
 
     def __init__(
         self,

@@ -37,21 +37,9 @@ LAST_MS: Final = 2**63 - 1
 class Requests(Client):
     """The half of a client's session that needs no memory of messages."""
 
-    __slots__ = (
-        "_commands",
-        "_connection_id",
-        "_messages",
-        "_own_queue",
-        "_producer_id",
-        "_temporaries",
-        "client_id",
-        "disable_timestamps",
-        "fault_tolerant",
-        "initial_delay_ms",
-        "max_inactivity_ms",
-        "password",
-        "user_name",
-    )
+    __slots__ = ("_commands", "_connection_id", "_messages", "_own_queue", "_producer_id", "_temporaries", "client_id",
+                 "disable_timestamps", "fault_tolerant", "initial_delay_ms", "max_inactivity_ms",
+                 "password", "user_name")  # fmt: skip
 
     def __init__(
         self, client_id: str, monitor: Monitor, max_inactivity_ms: int, initial_delay_ms: int, connection_id: str = ""

@@ -33,24 +33,8 @@ class CommitWaiter:
 class ConnectionState(CommitWaiter):
     """One connection."""
 
-    __slots__ = (
-        "address",
-        "admitted",
-        "announced",
-        "blocked",
-        "closed",
-        "due_ns",
-        "held",
-        "held_messages",
-        "identity",
-        "monitor",
-        "number",
-        "pending_subscribes",
-        "ready",
-        "rights",
-        "session",
-        "started",
-    )
+    __slots__ = ("address", "admitted", "announced", "blocked", "closed", "due_ns", "held", "held_messages", "identity",
+                 "monitor", "number", "pending_subscribes", "ready", "rights", "session", "started")  # fmt: skip
 
     def __init__(self, number: int, address: str, session: Session, monitor: Monitor) -> None:
         super().__init__()

@@ -86,20 +86,6 @@ class Connector:
     ``use_monitor`` False: this end watches nothing and sends no keep-alives, whatever it offers to the other one.
     """
 
-    __slots__ = (
-        "cache_size",
-        "host",
-        "max_connections",
-        "max_frame_bytes",
-        "monitor",
-        "port",
-        "protocol",
-        "secure",
-        "tight_encoding",
-        "uri",
-        "use_monitor",
-    )
-
     def __init__(
         self, uri: str, protocol: str, host: str, port: int, values: dict[str, float | str], *, secure: bool = False
     ) -> None:

@@ -60,18 +60,8 @@ BEAT: Final = b"\n"
 class FrameDecoder:
     """Bytes in, frames out. One per direction of a connection."""
 
-    __slots__ = (
-        "_body_bytes",
-        "_buffer",
-        "_command",
-        "_count",
-        "_failed",
-        "_headers",
-        "_limits",
-        "_position",
-        "_scanned",
-        "version",
-    )
+    __slots__ = ("_body_bytes", "_buffer", "_command", "_count", "_failed", "_headers", "_limits",
+                 "_position", "_scanned", "version")  # fmt: skip
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits if limits is not None else Limits()

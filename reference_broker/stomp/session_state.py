@@ -43,19 +43,8 @@ class Transactions:
 class SessionState:
     """See the module's header. ``outbox`` is the session's."""
 
-    __slots__ = (
-        "_messages",
-        "_outbox",
-        "_receipts",
-        "_requests",
-        "client_id",
-        "config",
-        "connection",
-        "subscriptions",
-        "temporaries",
-        "transactions",
-        "version",
-    )
+    __slots__ = ("_messages", "_outbox", "_receipts", "_requests", "client_id", "config", "connection", "subscriptions",
+                 "temporaries", "transactions", "version")  # fmt: skip
 
     def __init__(self, connection: int, config: BrokerConfig, outbox: deque[object]) -> None:
         self.connection = connection

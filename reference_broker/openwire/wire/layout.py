@@ -117,19 +117,8 @@ class _NoLayout(Exception):
 class _Survey:
     """A walk over the fields of one frame. A place below 0 is that of a structure: ``~n`` is the n-th one."""
 
-    __slots__ = (
-        "_bits",
-        "_caches",
-        "_reader",
-        "_version",
-        "cached",
-        "count",
-        "form",
-        "runs",
-        "start",
-        "structures",
-        "types",
-    )
+    __slots__ = ("_bits", "_caches", "_reader", "_version", "cached", "count", "form", "runs", "start",
+                 "structures", "types")  # fmt: skip
 
     def __init__(self, frame: bytes, version: int, caches: bool) -> None:
         self._reader = Reader(frame, 1)

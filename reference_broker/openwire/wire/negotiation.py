@@ -33,17 +33,8 @@ def is_spoken(version: int) -> bool:
 class Offer:
     """What one end is ready to speak."""
 
-    __slots__ = (
-        "cache_size",
-        "frame_max",
-        "host",
-        "initial_delay_ms",
-        "provider",
-        "read_ms",
-        "stack_traces",
-        "tight",
-        "version",
-    )
+    __slots__ = ("cache_size", "frame_max", "host", "initial_delay_ms", "provider", "read_ms",
+                 "stack_traces", "tight", "version")  # fmt: skip
 
     def __init__(
         self,
