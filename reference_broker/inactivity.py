@@ -36,7 +36,7 @@ Known exceptions to ``classic``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -55,46 +55,31 @@ KEEP_ALIVE: Final = "keep-alive"
 FAIL: Final = "fail"
 
 
-class MonitorAction:
+class MonitorAction(NamedTuple):
     """The result of one check.
 
     ``debug`` holds lines for the log of ActiveMQ's AbstractInactivityMonitor; ``reason`` and ``idle_ns`` belong to
     FAIL, and so does the line of the broker's transport, ``failure`` at ``level``.
     """
 
-    __slots__ = ("debug", "failure", "idle_ns", "kind", "level", "reason")
-
-    def __init__(
-        self,
-        kind: str,
-        reason: str = "",
-        idle_ns: int = 0,
-        debug: tuple[str, ...] = (),
-        *,
-        level: str = "DEBUG",
-        failure: str = "",
-    ) -> None:
-        self.kind = kind
-        self.reason = reason
-        self.idle_ns = idle_ns
-        self.debug = debug
-        self.level = level
-        self.failure = failure
+    kind: str
+    reason: str = ""
+    idle_ns: int = 0
+    debug: tuple[str, ...] = ()
+    level: str = "DEBUG"
+    failure: str = ""
 
 
 _QUIET: Final = MonitorAction(NOTHING)
 _BEAT: Final = MonitorAction(KEEP_ALIVE)
 
 
-class Periods:
+class Periods(NamedTuple):
     """What both ends agreed on. A period of 0 switches that direction off."""
 
-    __slots__ = ("initial_delay_ms", "read_ms", "write_ms")
-
-    def __init__(self, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
-        self.read_ms = read_ms
-        self.write_ms = write_ms
-        self.initial_delay_ms = initial_delay_ms
+    read_ms: int
+    write_ms: int
+    initial_delay_ms: int
 
 
 def write_period_ms(read_ms: int) -> int:
