@@ -1,4 +1,7 @@
-"""The loose encoding: each field by itself, null flags and booleans as bytes (openwire.md 5.2 to 5.7)."""
+"""The loose encoding: each field by itself, null flags and booleans as bytes (openwire.md 5.2 to 5.7).
+
+The tight one derives from it: it differs in how flags, longs, texts and nested structures stand in the bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,30 @@ from brokerproof.reference_broker.openwire.wire.kinds import Data, Frame, Throwa
 from brokerproof.reference_broker.openwire.wire.registry import KINDS
 from brokerproof.reference_broker.openwire.wire.text import decode_text, encode_text
 
+#: Type of a field -> the method that writes it, and the one that reads it.
+_METHODS: Final[dict[str, str]] = {
+    kinds.BOOL: "flag",
+    kinds.I8: "i8",
+    kinds.I32: "i32",
+    kinds.I64: "i64",
+    kinds.STR: "text",
+    kinds.BYTES: "octets",
+    kinds.MAGIC: "magic",
+    kinds.OBJECT: "nested",
+    kinds.CACHED: "cached",
+    kinds.ARRAY: "array",
+    kinds.THROWABLE: "throwable",
+}
+
 
 class LooseWriter:
     """Writes the fields of one structure and what is nested in it."""
 
-    __slots__ = ("_cache", "_traces", "_version", "out")
+    __slots__ = ("_cache", "_class", "_traces", "_version", "out")
 
     def __init__(self, version: int, cache: WriteCache | None, traces: bool) -> None:
         self.out = Writer()
+        self._class: type = type(self)
         self._version = version
         self._cache = cache
         self._traces = traces
@@ -29,7 +48,7 @@ class LooseWriter:
     def fields(self, data: Data) -> None:
         """All fields of the version, without the type."""
         values = data.values
-        for place, write in writing(data.kind, self._version):
+        for place, write in _plan(self._class, data.kind, self._version):
             write(self, values[place])
 
     def text(self, value: str | None) -> None:
@@ -43,11 +62,10 @@ class LooseWriter:
 
     def octets(self, value: bytes | None) -> None:
         """Bytes or null."""
-        out = self.out
-        out.bool(value is not None)
+        self.flag(value is not None)
         if value is not None:
-            out.i32(len(value))
-            out.raw(value)
+            self.out.i32(len(value))
+            self.out.raw(value)
 
     def nested(self, value: Data | None) -> None:
         """A structure with its type, or null."""
@@ -63,7 +81,7 @@ class LooseWriter:
             self.nested(value)
             return
         index = cache.find(value)
-        self.out.bool(index == FULL)
+        self.flag(index == FULL)
         if index == FULL:
             self.out.i16(cache.add(value))
             self.nested(value)
@@ -72,7 +90,7 @@ class LooseWriter:
 
     def array(self, values: list[Data] | None) -> None:
         """Structures, or null."""
-        self.out.bool(values is not None)
+        self.flag(values is not None)
         if values is not None:
             self.out.u16(len(values))
             for value in values:
@@ -80,19 +98,18 @@ class LooseWriter:
 
     def throwable(self, value: Throwable | None) -> None:
         """An exception with its causes."""
-        out = self.out
-        out.bool(value is not None)
+        self.flag(value is not None)
         if value is None:
             return
         self.text(value.type)
         self.text(value.message)
         if self._traces:
-            out.u16(len(value.frames))
+            self.out.u16(len(value.frames))
             for frame in value.frames:
                 self.text(frame.type)
                 self.text(frame.method)
                 self.text(frame.file)
-                out.i32(frame.line)
+                self.out.i32(frame.line)
             self.throwable(value.cause)
 
     # Numbers stand in ``out``; the table wants functions of the writer.
@@ -113,18 +130,21 @@ class LooseWriter:
         """A long."""
         self.out.i64(value)
 
-    def raw(self, value: bytes) -> None:
-        """Bytes of a fixed count."""
+    def magic(self, value: bytes) -> None:
+        """The eight bytes of a WireFormatInfo."""
         self.out.raw(value)
 
 
 class LooseReader:
     """Reads the fields of one structure and what is nested in it."""
 
-    __slots__ = ("_cache", "_reader", "_traces", "_version")
+    __slots__ = ("_cache", "_class", "_reader", "_traces", "_version", "line_bytes")
 
     def __init__(self, reader: Reader, version: int, cache: ReadCache | None, traces: bool) -> None:
         self._reader = reader
+        self._class: type = type(self)
+        #: What a line of a stack trace takes at least.
+        self.line_bytes = 7
         self._version = version
         self._cache = cache
         self._traces = traces
@@ -132,7 +152,7 @@ class LooseReader:
     def fields(self, kind: kinds.Kind) -> Data:
         """A structure whose type has been read."""
         self._reader.enter()
-        plan = reading(kind, self._version)
+        plan = _plan(self._class, kind, self._version)
         if len(plan) == len(kind.fields):
             values = [read(self) for _, read in plan]
         else:
@@ -149,8 +169,7 @@ class LooseReader:
 
     def octets(self) -> bytes | None:
         """Bytes or null."""
-        reader = self._reader
-        return reader.take(reader.i32(), "a byte sequence") if reader.bool() else None
+        return self._reader.take(self._reader.i32(), "a byte sequence") if self.flag() else None
 
     def nested(self) -> Data | None:
         """A structure or null."""
@@ -163,7 +182,7 @@ class LooseReader:
         cache = self._cache
         if cache is None:
             return self.nested()
-        if self._reader.bool():
+        if self.flag():
             index = self._reader.i16()
             value = self.nested()
             cache.put(index, value)
@@ -172,23 +191,27 @@ class LooseReader:
 
     def array(self) -> list[Data | None] | None:
         """Structures or null."""
-        if not self._reader.bool():
+        if not self.flag():
             return None
         count = self._reader.u16()
+        self.check_elements(count)
+        return [self.nested() for _ in range(count)]
+
+    def check_elements(self, count: int) -> None:
+        """Raise ``WireError`` if an array cannot have so many elements."""
         if count > self._reader.left():
             raise WireError(f"an array claims {count} elements in {self._reader.left()} bytes")
-        return [self.nested() for _ in range(count)]
 
     def throwable(self) -> Throwable | None:
         """An exception with its causes, or null."""
-        reader = self._reader
-        if not reader.bool():
+        if not self.flag():
             return None
+        reader = self._reader
         reader.enter()
         found = Throwable(self.text(), self.text())
         if self._traces:
             count = reader.u16()
-            if count * 7 > reader.left():
+            if count * self.line_bytes > reader.left():
                 raise WireError(f"a stack trace claims {count} lines in {reader.left()} bytes")
             found.frames = [Frame(self.text(), self.text(), self.text(), reader.i32()) for _ in range(count)]
             found.cause = self.throwable()
@@ -224,41 +247,7 @@ def kind_of(number: int, version: int) -> kinds.Kind:
     return kind
 
 
-_WRITE: Final[dict[str, Callable[[LooseWriter, Any], None]]] = {
-    kinds.BOOL: LooseWriter.flag,
-    kinds.I8: LooseWriter.i8,
-    kinds.I32: LooseWriter.i32,
-    kinds.I64: LooseWriter.i64,
-    kinds.STR: LooseWriter.text,
-    kinds.BYTES: LooseWriter.octets,
-    kinds.MAGIC: LooseWriter.raw,
-    kinds.OBJECT: LooseWriter.nested,
-    kinds.CACHED: LooseWriter.cached,
-    kinds.ARRAY: LooseWriter.array,
-    kinds.THROWABLE: LooseWriter.throwable,
-}
-_READ: Final[dict[str, Callable[[LooseReader], object]]] = {
-    kinds.BOOL: LooseReader.flag,
-    kinds.I8: LooseReader.i8,
-    kinds.I32: LooseReader.i32,
-    kinds.I64: LooseReader.i64,
-    kinds.STR: LooseReader.text,
-    kinds.BYTES: LooseReader.octets,
-    kinds.MAGIC: LooseReader.magic,
-    kinds.OBJECT: LooseReader.nested,
-    kinds.CACHED: LooseReader.cached,
-    kinds.ARRAY: LooseReader.array,
-    kinds.THROWABLE: LooseReader.throwable,
-}
-
-
 @cache
-def writing(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[LooseWriter, Any], None]]]:
-    """The fields that a version has, in order: their places, and how they are written."""
-    return [(place, _WRITE[field.type]) for place, field in kind.of_version(version)]
-
-
-@cache
-def reading(kind: kinds.Kind, version: int) -> list[tuple[int, Callable[[LooseReader], object]]]:
-    """The fields that a version has, in order: their places, and how they are read."""
-    return [(place, _READ[field.type]) for place, field in kind.of_version(version)]
+def _plan(of: type, kind: kinds.Kind, version: int) -> list[tuple[int, Callable[..., Any]]]:
+    """The fields that a version has, in order: their places, and how a writer or a reader of this class treats them."""
+    return [(place, getattr(of, _METHODS[field.type])) for place, field in kind.of_version(version)]
