@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.steps.send import Ordinal
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
-    from brokerproof.conformance.experiment.state import WorldState
+    from brokerproof.conformance.experiment.state import HostState, WorldState
     from brokerproof.conformance.experiment.steps.shape import Shape
 
 
@@ -39,42 +39,44 @@ class Clock(Step, frozen=True, tag="clock"):
         return ops.ClockJump(host=state.hosts[self.host].name, jump_ms=self.jump_ms)
 
 
-class Freeze(Step, frozen=True, tag="freeze"):
+class _Standing(Step, frozen=True):
+    """A clock stops, or goes on."""
+
+    weight = 3
+    feature = "freezes"
+    host: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Self:
+        return cls(host=chooser.below(shape.clients + 1))
+
+    def normalise(self, state: WorldState) -> Self | None:
+        count = len(self.fitting(state))
+        return msgspec.structs.replace(self, host=self.host % count) if count else None
+
+    def fitting(self, state: WorldState) -> list[HostState]:
+        """The hosts whose clocks can."""
+        raise NotImplementedError
+
+
+class Freeze(_Standing, frozen=True, tag="freeze"):
     """The wall clock of ``host`` (any host whose clock goes) stands still, its monotonic one goes on."""
 
-    weight = 3
-    feature = "freezes"
-    host: Ordinal = 0
-
-    @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Freeze:
-        return cls(host=chooser.below(shape.clients + 1))
-
-    def normalise(self, state: WorldState) -> Freeze | None:
-        count = sum(not host.frozen for host in state.hosts)
-        return msgspec.structs.replace(self, host=self.host % count) if count else None
+    def fitting(self, state: WorldState) -> list[HostState]:
+        return [host for host in state.hosts if not host.frozen]
 
     def resolve(self, state: WorldState) -> ops.Freeze:
-        return ops.Freeze(host=[host for host in state.hosts if not host.frozen][self.host].name)
+        return ops.Freeze(host=self.fitting(state)[self.host].name)
 
 
-class Thaw(Step, frozen=True, tag="thaw"):
+class Thaw(_Standing, frozen=True, tag="thaw"):
     """A clock that stands still shows again what it would show if it had never done so, and goes on."""
 
-    weight = 3
-    feature = "freezes"
-    host: Ordinal = 0
-
-    @classmethod
-    def draw(cls, chooser: Chooser, shape: Shape) -> Thaw:
-        return cls(host=chooser.below(shape.clients + 1))
-
-    def normalise(self, state: WorldState) -> Thaw | None:
-        count = sum(host.frozen for host in state.hosts)
-        return msgspec.structs.replace(self, host=self.host % count) if count else None
+    def fitting(self, state: WorldState) -> list[HostState]:
+        return [host for host in state.hosts if host.frozen]
 
     def resolve(self, state: WorldState) -> ops.Thaw:
-        return ops.Thaw(host=[host for host in state.hosts if host.frozen][self.host].name)
+        return ops.Thaw(host=self.fitting(state)[self.host].name)
 
 
 class Stall(Step, frozen=True, tag="stall"):

@@ -107,8 +107,8 @@ class ClientEnd(Party, Protocol):
         """Something came from the broker."""
 
 
-class TravelUp(Action):
-    """One item reaches the broker's end of the link, or is held back before it."""
+class _Travel(Action):
+    """One item reaches an end of the link."""
 
     __slots__ = ("_connection", "_item", "_link")
 
@@ -116,6 +116,12 @@ class TravelUp(Action):
         self._link = link
         self._connection = connection
         self._item = item
+
+
+class TravelUp(_Travel):
+    """One item reaches the broker's end of the link, or is held back before it."""
+
+    __slots__ = ()
 
     def happen(self) -> None:
         link = self._link
@@ -129,15 +135,10 @@ class TravelUp(Action):
         return self._link.broker_end
 
 
-class TravelDown(Action):
+class TravelDown(_Travel):
     """One item reaches the client's end of the link, or is held back before it."""
 
-    __slots__ = ("_connection", "_item", "_link")
-
-    def __init__(self, link: Link, connection: int, item: object) -> None:
-        self._link = link
-        self._connection = connection
-        self._item = item
+    __slots__ = ()
 
     def happen(self) -> None:
         link = self._link
