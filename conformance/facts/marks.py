@@ -21,15 +21,9 @@ KINDS: Final[dict[str, str]] = {
     "browser": "a browser looked at it",
     "selective": "a consumer that need not take every message, or keeps others from taking any, was there",
     "priority": "messages of several priorities were sent to it",
-    "transaction": "a transaction whose end is not known may have sent or settled something",
-    "unconfirmed": "whether an operation took place is not known",
-    "swallowed": "the broker may have settled it by writing it to a consumer that never got it",
-    "discarded": "a client library may have thrown it away, unseen",
-    "stall": "a link was stalled",
     "pause": "a process stood still, or had too little of something",
     "memory": "memory may have been scarce",
     "limit": "an operator changed the memory limits",
-    "no-clock": "a clock that decides was never read",
     "redelivery": "the broker itself tries rejected messages again",
     "repeated": "it was sent there more than once",
     "mqsc": "an operator changed the queue manager",
@@ -48,14 +42,17 @@ WILDCARD: Final = BITS["wildcard"]
 BROWSER: Final = BITS["browser"]
 SELECTIVE: Final = BITS["selective"]
 PRIORITY: Final = BITS["priority"]
-TRANSACTION: Final = BITS["transaction"]
-DISCARDED: Final = BITS["discarded"]
 PAUSE: Final = BITS["pause"]
 MEMORY: Final = BITS["memory"]
 LIMIT: Final = BITS["limit"]
 REDELIVERY: Final = BITS["redelivery"]
 REPEATED: Final = BITS["repeated"]
 ALL: Final = (1 << len(KINDS)) - 1
+
+
+def but(*kinds: str) -> list[str]:
+    """All kinds but some: what a rule can see past."""
+    return names(ALL & ~mask(kinds))
 
 
 def mask(kinds: Iterable[str]) -> int:

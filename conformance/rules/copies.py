@@ -9,14 +9,14 @@ from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import repeated
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import LATE, Client, Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import t1_of
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What an observer of one copy can see past.
-PAST = tuple(kind for kind in KINDS if kind not in {"operator", "repeated", "redelivery"})
+PAST = but("operator", "repeated", "redelivery")
 
 
 def temporary(facts: Facts) -> list[Send | Delivery]:

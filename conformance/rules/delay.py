@@ -13,16 +13,13 @@ from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import may_be_capped
-from brokerproof.conformance.facts.marks import MQSC
+from brokerproof.conformance.facts.marks import KINDS, MQSC
 from brokerproof.conformance.facts.presence import departed_ns
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
 FAULTS: Final = ("clock", "stall")
-#: What an observer of one arrival can see past.
-ANYTHING: Final = ("restart", "operator", "wildcard", "browser", "selective", "priority", "pause", "memory", "limit",
-                   "redelivery", "repeated")  # fmt: skip
 FORWARD = "the broker's clock stepped forward while a message was waiting"
 BACK = "the broker's clock stepped back while a message was waiting"
 IDLE = "a consumer was idle at the due time"
@@ -47,7 +44,7 @@ def queue_waits(facts: Facts) -> list[Copy]:
 # -- too early
 
 
-@rule("DLY-001", over=first_arrivals, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-001", over=first_arrivals, handles=KINDS, faults=FAULTS)
 def never_early(facts: Facts, delivery: Delivery) -> Findings:
     """A message sent with delivery delay D reaches no consumer before D has elapsed since its producer began to send
     it, on true elapsed time.
@@ -95,7 +92,7 @@ def situation_of(facts: Facts, due: Due) -> str:
     return death.skew if death is not None else ""
 
 
-@rule("DLY-003", over=first_arrivals, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-003", over=first_arrivals, handles=KINDS, faults=FAULTS)
 def not_before_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
     """A delayed message does not arrive before the broker's wall clock has advanced by the delay since acceptance."""
     due, clock = facts.delays.due(delivery.send), facts.broker_clock
@@ -203,7 +200,7 @@ def over_jumps(facts: Facts) -> list[Delivery | Awaited]:
     return rows
 
 
-@rule("DLY-008", over=over_jumps, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-008", over=over_jumps, handles=KINDS, faults=FAULTS)
 def steps_change_nothing(facts: Facts, row: Delivery | Awaited) -> Findings:
     """A step of the broker's wall clock while a message waits neither releases it early nor strands it."""
     if isinstance(row, Awaited):
@@ -222,7 +219,7 @@ def queued(facts: Facts) -> list[Copy]:
     return facts.rows(queue_waits) if facts.declared.delay_support else []
 
 
-@rule("DLY-005", over=queued, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-005", over=queued, handles=KINDS, faults=FAULTS)
 def not_lost(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.
@@ -246,7 +243,7 @@ def mortal_waits(facts: Facts) -> list[Delivery | Send]:
     return rows
 
 
-@rule("DLY-006", over=mortal_waits, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-006", over=mortal_waits, handles=KINDS, faults=FAULTS)
 def life_counts_from_the_send(facts: Facts, row: Delivery | Send) -> Findings:
     """The time to live of a delayed message counts from its send: its expiration is not moved by waiting, and a message
     that expired while it waited is not delivered.

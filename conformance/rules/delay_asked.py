@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS
-from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, delayed, in_time
+from brokerproof.conformance.rules.delay import FAULTS, delayed, in_time
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
@@ -31,7 +32,7 @@ def _fits(facts: Facts, send: Send, delivery_ms: int) -> bool | None:
     return low - NS_PER_MS < (delivery_ms - max(0, event.delay_ms)) * NS_PER_MS <= high
 
 
-@rule("DLY-013", over=timed, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-013", over=timed, handles=KINDS, faults=FAULTS)
 def same_at_both_ends(facts: Facts, delivery: Delivery) -> Findings:
     """The delivery time that a receiver reads is the one that the sender read, and lies within the send plus the
     delay.
@@ -49,7 +50,7 @@ def same_at_both_ends(facts: Facts, delivery: Delivery) -> Findings:
         yield held("as-sent", "the delay was added to the time of the send" if fits else "")
 
 
-@rule("DLY-014", over=timed, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-014", over=timed, handles=KINDS, faults=FAULTS)
 def preset_is_overwritten(facts: Facts, delivery: Delivery) -> Findings:
     """A delivery time set by the client on the message is ignored and overwritten."""
     send, event = delivery.send, delivery.send.event
@@ -74,14 +75,14 @@ def _refused(send: Send, where: str) -> Findings:
         yield broken("taken", send, why=f"{where} took it")
 
 
-@rule("DLY-030", over=asked, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-030", over=asked, handles=KINDS, faults=FAULTS)
 def too_long_is_refused(facts: Facts, send: Send) -> Findings:
     """A delay beyond the declared maximum is refused, not truncated and not ignored."""
     if facts.declared.delay_support and 0 < facts.declared.delay_max_ms < send.event.delay_ms:
         yield from _refused(send, f"a broker that declares a maximum of {facts.declared.delay_max_ms} ms")
 
 
-@rule("DLY-031", over=asked, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-031", over=asked, handles=KINDS, faults=FAULTS)
 def unsupported_is_refused(facts: Facts, send: Send) -> Findings:
     """A send with a delay that the broker does not support is refused; immediate delivery is a failure."""
     if not facts.declared.delay_support:
@@ -93,7 +94,7 @@ def negatives(facts: Facts) -> list[Send]:
     return [send for send in facts.rows(asked) if send.event.delay_ms < 0] if facts.declared.delay_support else []
 
 
-@rule("DLY-029", over=negatives, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-029", over=negatives, handles=KINDS, faults=FAULTS)
 def negative_never_wraps(facts: Facts, send: Send) -> Findings:
     """A negative delay is refused or taken as none, and never wraps."""
     due = facts.delays.due(send)

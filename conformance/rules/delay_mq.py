@@ -8,11 +8,12 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts.absence import drained, missing
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import DISCARD, REASON, commands, during
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.queue_managers import INHIBITED, NAMES
 from brokerproof.conformance.facts.releases import GONE, PUT, STAYS, Ending, ending_of
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
-from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, first_arrivals, queued
+from brokerproof.conformance.rules.delay import FAULTS, first_arrivals, queued
 from brokerproof.conformance.rules.delay_asked import asked
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned
@@ -39,7 +40,7 @@ def _refused(send: Send, reason: int) -> Findings:
         yield broken("another-reason", send, why=f"it was to be refused with {reason}, not {said!r}")
 
 
-@rule("DLY-016", over=managed, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-016", over=managed, handles=KINDS, faults=FAULTS)
 def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
     """A time to live below the delay is rejected, dropped or delivered, as declared."""
     event = send.event
@@ -47,7 +48,7 @@ def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
         yield from _refused(send, 2013)
 
 
-@rule("DLY-039", over=managed, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-039", over=managed, handles=KINDS, faults=FAULTS)
 def groups_are_refused(_facts: Facts, send: Send) -> Findings:
     """A message of a group cannot have a delay: the send is refused with MQRC_OPTIONS_ERROR."""
     if send.event.group:
@@ -59,7 +60,7 @@ def managed_waits(facts: Facts) -> list[Copy]:
     return facts.rows(queued) if is_managed(facts) and commands(facts) else []
 
 
-@rule("DLY-032", over=managed_waits, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-032", over=managed_waits, handles=KINDS, faults=FAULTS)
 def a_failing_put_loses_nothing(facts: Facts, copy: Copy) -> Findings:
     """A message whose target cannot take it at its delivery time is accounted for: dead-lettered, discarded by request,
     or tried again.
@@ -119,7 +120,7 @@ def managed_arrivals(facts: Facts) -> list[Delivery]:
     return facts.rows(first_arrivals) if is_managed(facts) and commands(facts) else []
 
 
-@rule("DLY-042", over=managed_arrivals, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-042", over=managed_arrivals, handles=KINDS, faults=FAULTS)
 def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """While the delivery delay processor is stopped no delayed message reaches a consumer, however late it is."""
     due = facts.delays.due(delivery.send)
@@ -133,7 +134,7 @@ def a_stopped_processor_releases_nothing(facts: Facts, delivery: Delivery) -> Fi
         yield held("when-started", "it came after the start")
 
 
-@rule("DLY-043", over=managed_waits, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-043", over=managed_waits, handles=KINDS, faults=FAULTS)
 def inhibited_targets_get_nothing(facts: Facts, copy: Copy) -> Findings:
     """A delayed message is not put to a queue whose PUT is disabled when its delay is over."""
     ending = ending_of(facts, copy)

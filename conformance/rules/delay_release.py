@@ -15,6 +15,7 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import departed_ns, kept_connection, leaving_ns, roomy_ns
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns
 from brokerproof.conformance.facts.publishing import taken
@@ -22,7 +23,7 @@ from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destina
 from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.strains import strained
-from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, in_time, queue_waits
+from brokerproof.conformance.rules.delay import FAULTS, in_time, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
 
@@ -63,7 +64,7 @@ def audience(facts: Facts) -> list[Delivery | Session]:
     return [*facts.rows(topic_arrivals), *(one for one in listeners if one.dest.kind != "advisory")]
 
 
-@rule("DLY-020", over=audience, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-020", over=audience, handles=KINDS, faults=FAULTS)
 def audience_at_the_send(facts: Facts, row: Delivery | Session) -> Findings:
     """The subscriptions that existed at the send receive a delayed publication, if they are still there, and no others
     do.
@@ -107,7 +108,7 @@ def names_again(facts: Facts) -> list[Delivery | tuple[Subscription, Subscriptio
     return rows
 
 
-@rule("DLY-022", over=names_again, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-022", over=names_again, handles=KINDS, faults=FAULTS, absence=True)
 def nothing_for_the_removed(facts: Facts, row: Delivery | tuple[Subscription, Subscription]) -> Findings:
     """A subscription that is removed before the delivery time gets nothing, and no copy leaks."""
     if isinstance(row, Delivery):
@@ -138,7 +139,7 @@ def _is_plain(session: Session) -> bool:
     return event is not None and session.known and not (session.uncertain or event.selector or event.no_local)
 
 
-@rule("DLY-021", over=absent_durables, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-021", over=absent_durables, handles=KINDS, faults=FAULTS)
 def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscription that is offline at the delivery time gets the message on return."""
     begin, back = subscription.begin, subscription.sessions[-1]
@@ -213,13 +214,13 @@ def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
         yield broken("late", send, last, first, why=why, slack_ns=ready_ns + lateness_ns - first.t0)
 
 
-@rule("DLY-023", over=interrupted, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-023", over=interrupted, handles=KINDS, faults=FAULTS, absence=True)
 def restart_changes_nothing(facts: Facts, copy: Copy) -> Findings:
     """A persistent waiting message survives a restart and a kill, once, with its delivery time unchanged."""
     return _after_restart(facts, copy, overdue=False)
 
 
-@rule("DLY-024", over=interrupted, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-024", over=interrupted, handles=KINDS, faults=FAULTS, absence=True)
 def overdue_after_the_start(facts: Facts, copy: Copy) -> Findings:
     """A message whose delivery time passed while the broker was down is delivered promptly after the start, once."""
     return _after_restart(facts, copy, overdue=True)
@@ -233,8 +234,7 @@ def volatile(facts: Facts) -> list[Copy]:
     return [copy for copy in copies if all(operation.op != "move" for operation in copy.dest.purges)]
 
 
-@rule("DLY-025", over=volatile, handles=("operator", "restart", "wildcard", "browser", "selective", "priority", "pause",
-                                         "memory", "limit"), faults=("restart",))  # fmt: skip
+@rule("DLY-025", over=volatile, handles=but("redelivery", "repeated"), faults=("restart",))
 def at_most_once(facts: Facts, copy: Copy) -> Findings:
     """A non-persistent waiting message is delivered at most once and may be lost on restart."""
     send, gone_ns = copy.send, NEVER

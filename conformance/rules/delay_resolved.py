@@ -11,10 +11,10 @@ from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import AS_DEFINED, between, during, states
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Value
 from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, TENTH_MS, UNSUPPORTED
 from brokerproof.conformance.facts.rows import Send
-from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -29,7 +29,7 @@ def producers(facts: Facts) -> list[SendEvent]:
     return [send.event for send in facts.sends.values() if send.event.called] if is_managed(facts) else []
 
 
-@rule("DLY-053", over=producers, handles=ANYTHING)
+@rule("DLY-053", over=producers, handles=KINDS)
 def setters_refuse(facts: Facts, event: SendEvent) -> Findings:
     """A producer refuses the call that asks for a delay which its queue manager has not, or after which its life is
     below its delay; then nothing has changed, and it throws what its façade throws.
@@ -94,7 +94,7 @@ def resolved(facts: Facts) -> list[Resolved]:
     ]
 
 
-@rule("DLY-054", over=resolved, handles=ANYTHING)
+@rule("DLY-054", over=resolved, handles=KINDS)
 def resolved_twice(facts: Facts, row: Resolved) -> Findings:
     """A message comes to the queue that its name stands for, at the send or when its delay is over; its life is no
     longer than CAPEXPRY allows, and what it leaves to its queue's definition is what that said at the send.

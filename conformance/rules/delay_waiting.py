@@ -15,10 +15,11 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import dead, may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms, t0_of
-from brokerproof.conformance.rules.delay import ANYTHING, FAULTS, delayed, in_time, not_early, queue_waits
+from brokerproof.conformance.rules.delay import FAULTS, delayed, in_time, not_early, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: A difference between clocks that shows that a consumer's clock was another one.
@@ -80,7 +81,7 @@ def pulls(facts: Facts) -> list[Poll | Pull]:
     return rows
 
 
-@rule("DLY-011", over=pulls, handles=ANYTHING)
+@rule("DLY-011", over=pulls, handles=KINDS)
 def pulled_in_vain(facts: Facts, row: Poll | Pull) -> Findings:
     """A synchronous poll before the delivery time returns nothing and takes no credit."""
     if isinstance(row, Poll):
@@ -136,7 +137,7 @@ def arrivals(facts: Facts) -> list[Delivery]:
     return [delivery for send in facts.rows(delayed) for copy in send.copies.values() for delivery in copy.deliveries]
 
 
-@rule("DLY-015", over=arrivals, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-015", over=arrivals, handles=KINDS, faults=FAULTS)
 def waiting_changes_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """Waiting leaves timestamp, id, priority, properties and body unchanged."""
     sent, came = delivery.send.event, delivery.event
@@ -162,7 +163,7 @@ def settled_arrivals(facts: Facts) -> list[Delivery]:
     return [d for d in facts.rows(arrivals) if (d.consumed or d.settlements) and not may_die(facts, d.send)]
 
 
-@rule("DLY-028", over=settled_arrivals, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-028", over=settled_arrivals, handles=KINDS, faults=FAULTS)
 def no_clock_drops_it(facts: Facts, delivery: Delivery) -> Findings:
     """The consumer's clock neither hides nor drops a due message."""
     discards = [event for event in delivery.settlements if isinstance(event, Discard)]
@@ -191,9 +192,6 @@ def mortals(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(queue_waits) if copy.send.confirmed and copy.send.mortal]
 
 
-SEEN_DEAD = ("restart", "wildcard", "browser", "selective", "priority", "pause", "memory", "limit", "redelivery")
-
-
 def _letters(copy: Copy) -> list[Delivery]:
     """Its dead letters but for those that may have come again: the last holder left it unused, a mark says so, or this
     broker marks none.
@@ -206,7 +204,7 @@ def _letters(copy: Copy) -> list[Delivery]:
     return found
 
 
-@rule("DLY-017", over=mortals, handles=SEEN_DEAD, faults=FAULTS, absence=True)
+@rule("DLY-017", over=mortals, handles=but("operator", "repeated"), faults=FAULTS, absence=True)
 def one_death(facts: Facts, copy: Copy) -> Findings:
     """A message that expires while it waits has exactly one expiry outcome, which shows the original message."""
     due, death = facts.delays.due(copy.send), facts.death(copy.send)
@@ -249,7 +247,7 @@ def in_transactions(facts: Facts) -> list[Send]:
     return [send for send in facts.rows(delayed) if send.transaction is not None and send.event.result == "ok"]
 
 
-@rule("DLY-019", over=in_transactions, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-019", over=in_transactions, handles=KINDS, faults=FAULTS)
 def not_before_the_commit(facts: Facts, send: Send) -> Findings:
     """Nothing is visible before the commit, even when the delivery time has passed; a rollback removes it."""
     transaction, due, seen = send.transaction, facts.delays.due(send), send.seen
@@ -277,7 +275,7 @@ def absolutes(facts: Facts) -> list[Delivery]:
     return [copy.deliveries[0] for send in sends for copy in send.copies.values() if copy.deliveries]
 
 
-@rule("DLY-026", over=absolutes, handles=ANYTHING, faults=FAULTS)
+@rule("DLY-026", over=absolutes, handles=KINDS, faults=FAULTS)
 def by_the_brokers_clock(facts: Facts, delivery: Delivery) -> Findings:
     """An absolute delivery time becomes a remaining delay by the declared clock, the client's or the broker's."""
     due = facts.delays.due(delivery.send)
@@ -298,7 +296,7 @@ def scheduled(facts: Facts) -> list[Reading]:
     return [reading for reading in found if not reading.destination.topic or reading.destination.kind == "topic"]
 
 
-@rule("DLY-037", over=scheduled, handles=ANYTHING, faults=FAULTS, absence=True)
+@rule("DLY-037", over=scheduled, handles=KINDS, faults=FAULTS, absence=True)
 def counters_add_up(facts: Facts, reading: Reading) -> Findings:
     """Whether a waiting message counts in the depth of its queue is declared, and the figures always add up."""
     dest, count = reading.dest, reading.event.scheduled

@@ -11,6 +11,7 @@ from brokerproof.conformance.facts.dead_letters import names_another
 from brokerproof.conformance.facts.deliveries import repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_report
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Send, Session
 from brokerproof.conformance.facts.spans import ms
@@ -18,17 +19,13 @@ from brokerproof.conformance.facts.strains import in_need
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import copies_again, queue_copies, sends
 
-#: What an observer of one copy can see past.
-ANYTHING = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit",
-            "redelivery", "repeated")  # fmt: skip
-
 
 def confirmed(facts: Facts) -> list[Copy]:
     """Copies that a queue has accepted for certain."""
     return [copy for copy in facts.rows(queue_copies) if copy.send.confirmed]
 
 
-@rule("GEN-001", over=confirmed, handles=ANYTHING, absence=True)
+@rule("GEN-001", over=confirmed, handles=KINDS, absence=True)
 def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
     """No message that a queue accepted is lost: it is settled, drained, dead-lettered, or it expires."""
     if missing(facts, copy):
@@ -41,8 +38,7 @@ def nothing_is_lost(facts: Facts, copy: Copy) -> Findings:
         yield held("accounted-for", situation)
 
 
-@rule("GEN-002", over=copies_again, handles=("restart", "browser", "selective", "priority", "stall", "pause", "memory",
-                                             "limit", "wildcard", "redelivery"))  # fmt: skip
+@rule("GEN-002", over=copies_again, handles=but("operator", "repeated"))
 def one_at_a_time(facts: Facts, copy: Copy) -> Findings:
     """A queue gives a message to one consumer at a time: again only if the former holder left, or lost its link, before
     settling it.
@@ -84,13 +80,13 @@ def _taken_once(facts: Facts, send: Send, *, again: bool) -> Findings:
         yield held("once-or-never", "it happened" if send.seen is not None else "it did not happen")
 
 
-@rule("GEN-012", over=unsure_sends, handles=ANYTHING)
+@rule("GEN-012", over=unsure_sends, handles=KINDS)
 def once_or_never(facts: Facts, send: Send) -> Findings:
     """A send with an unknown result happens once or never, not twice."""
     return _taken_once(facts, send, again=False)
 
 
-@rule("GEN-027", over=unsure_sends, handles=ANYTHING)
+@rule("GEN-027", over=unsure_sends, handles=KINDS)
 def repeated_send_is_taken_once(facts: Facts, send: Send) -> Findings:
     """What a producer sends again after a lost connection, under its own name, is taken once."""
     return _taken_once(facts, send, again=True)
@@ -101,7 +97,7 @@ def with_arrivals(facts: Facts) -> list[Session]:
     return [s for s in facts.sessions.values() if len(s.deliveries) > 1 and s.dest.kind != "dead-letters"]
 
 
-ORDERED = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit")
+ORDERED = but("operator", "redelivery", "repeated")
 
 
 @rule("GEN-003", over=with_arrivals, handles=ORDERED)
@@ -126,7 +122,7 @@ def origins(facts: Facts) -> list[Send | Arrive]:
     return [*facts.rows(seen), *facts.ghosts]
 
 
-@rule("GEN-005", over=origins, handles=ANYTHING)
+@rule("GEN-005", over=origins, handles=KINDS)
 def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
     """Nothing arrives that was not sent to that destination before."""
     if isinstance(row, Arrive):
@@ -164,7 +160,7 @@ def refused(facts: Facts) -> list[Send]:
     return [send for send in facts.rows(sends) if send.refused and not in_need(facts.strains, send.event)]
 
 
-@rule("GEN-006", over=refused, handles=ANYTHING)
+@rule("GEN-006", over=refused, handles=KINDS)
 def refused_is_never_delivered(facts: Facts, send: Send) -> Findings:
     """A message whose sending was refused is never delivered."""
     if send.seen is not None:

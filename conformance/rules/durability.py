@@ -9,7 +9,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER, t0_of, t1_of
@@ -114,7 +114,7 @@ def returned(facts: Facts) -> list[Session]:
     return [s for s in sessions if not s.dest.topic and not s.wild and s.dest.kind != "dead-letters"]
 
 
-@rule("GEN-082", over=returned, handles=[kind for kind in KINDS if kind != "selective"], faults=("restart",))
+@rule("GEN-082", over=returned, handles=but("selective"), faults=("restart",))
 def waiting_in_order(facts: Facts, session: Session) -> Findings:
     """Messages that were waiting when the broker was restarted are delivered in their order."""
     down = facts.restarts[bisect_right(facts.restarts, session.opened[0], key=t1_of) - 1]

@@ -8,6 +8,7 @@ from itertools import pairwise
 from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns, settles_unseen
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
@@ -18,8 +19,7 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
 
 #: What an observer of one subscription can see past: others take nothing from it.
-PAST = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit",
-        "repeated")  # fmt: skip
+PAST = but("redelivery")
 
 
 @rule("GEN-013", over=durables)
@@ -105,7 +105,7 @@ def _was_pledged(copy: Copy) -> bool:
     return any(not isinstance(one, Discard) and one.tx is not None for one in settlements)
 
 
-@rule("GEN-051", over=durable_copies, handles=[kind for kind in PAST if kind != "operator"])
+@rule("GEN-051", over=durable_copies, handles=but("redelivery", "operator"))
 def left_comes_again(facts: Facts, copy: Copy) -> Findings:
     """What a durable subscriber had and left unsettled comes again when a subscriber is back."""
     one, last = copy.subscription, copy.deliveries[-1]
@@ -181,14 +181,14 @@ def _foreign(session: Session, outcome: str, situation: str) -> Findings:
             yield held(outcome, situation)
 
 
-@rule("GEN-044", over=not_local, handles=(*PAST, "redelivery"))
+@rule("GEN-044", over=not_local, handles=KINDS)
 def others_only(_facts: Facts, session: Session) -> Findings:
     """A topic subscriber with noLocal does not get what its own connection publishes."""
     if session.dest.topic:
         yield from _foreign(session, "others-only", "of a durable subscription" if session.durable() else "")
 
 
-@rule("GEN-022", over=not_local, handles=(*PAST, "redelivery"))
+@rule("GEN-022", over=not_local, handles=KINDS)
 def nothing_of_its_own(_facts: Facts, session: Session) -> Findings:
     """A consumer of a queue that asked for no messages of its own connection (noLocal) gets none."""
     if not session.dest.topic:

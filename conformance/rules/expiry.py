@@ -30,6 +30,7 @@ from brokerproof.conformance.facts.expiration import (
     maybe_restamped,
 )
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.resuming import begun, is_resumed
 from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
@@ -37,9 +38,6 @@ from brokerproof.conformance.facts.spans import NS_PER_MS
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import reasoned
 
-#: What an observer of one message's death can see past: its facts bound what these do to it.
-ANYTHING: Final = ("restart", "operator", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory",
-                   "limit", "redelivery", "repeated")  # fmt: skip
 CLOCKS: Final = ("clock", "stall")
 
 
@@ -69,7 +67,7 @@ def unread(facts: Facts, send: Send) -> Finding:
     return unsure(send, why=f"the clock of broker host {facts.broker!r} was never sampled")
 
 
-@rule("EXP-001", over=came_dead, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-001", over=came_dead, handles=KINDS, faults=CLOCKS)
 def dead_on_arrival_is_not_delivered(facts: Facts, send: Send) -> Findings:
     """A message that has expired by the broker's clock when it arrives, after any time-stamping, is delivered to no
     consumer.
@@ -101,7 +99,7 @@ def _is_immortal(facts: Facts, send: Send) -> bool:
     return death is not None and not death.mortal
 
 
-@rule("EXP-002", over=immortals, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-002", over=immortals, handles=KINDS, faults=CLOCKS, absence=True)
 def without_expiration_it_lives(facts: Facts, copy: Copy) -> Findings:
     """A message without expiration (0 or less) never expires: it is delivered or stays, and is never dead-lettered as
     expired.
@@ -130,7 +128,7 @@ def handed_out(facts: Facts) -> list[Delivery | Send]:
     return found
 
 
-@rule("EXP-004", over=handed_out, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-004", over=handed_out, handles=KINDS, faults=CLOCKS)
 def the_dead_are_not_dispatched(facts: Facts, row: Delivery | Send) -> Findings:
     """A message that expired by the broker's clock while it was waiting is not dispatched afterwards, whether or not a
     sweep has met it.
@@ -168,7 +166,7 @@ def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str
     return None
 
 
-@rule("EXP-005", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-005", over=mortal_on_queues, handles=KINDS, faults=CLOCKS, absence=True)
 def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     """An expired persistent message of a queue is copied to the dead-letter queue exactly once, without expiration and
     with its original destination; a non-persistent one is not, unless the broker is set to do so.
@@ -241,7 +239,7 @@ def _is_telling(send: Send) -> bool:
     return "expir" in _refusal(send).lower()
 
 
-@rule("EXP-006", over=dead_sends, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-006", over=dead_sends, handles=KINDS, faults=CLOCKS, absence=True)
 def sending_the_dead_does_not_fail(facts: Facts, send: Send) -> Findings:
     """The send of a message that is expired on arrival does not fail."""
     if send.event.result == "ok":
@@ -261,7 +259,7 @@ def under_future_only(facts: Facts) -> list[Delivery]:
     return [row for row in facts.rows(handed_out) if isinstance(row, Delivery)]
 
 
-@rule("EXP-010", over=under_future_only, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-010", over=under_future_only, handles=KINDS, faults=CLOCKS)
 def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
     """Under futureOnly a message is not delivered later, in elapsed time since its acceptance, than its time to live
     plus the lead that its producer's clock had over the broker's.
@@ -289,7 +287,7 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
         yield unsure(send, row, why=why, width_ns=event.t1 - from_ns)
 
 
-@rule("EXP-012", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-012", over=mortal_on_queues, handles=KINDS, faults=CLOCKS)
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
     drain, end = facts.phases.get("drain"), facts.phases.get("end")
@@ -318,7 +316,7 @@ def found_dead(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.copies if copy.dead_letters and copy.send.mortal]
 
 
-@rule("EXP-015", over=found_dead, handles=ANYTHING, absence=True)
+@rule("EXP-015", over=found_dead, handles=KINDS, absence=True)
 def dead_letters_tell_when_and_why(facts: Facts, copy: Copy) -> Findings:
     """Dead letters of expired messages carry originalExpiration, dlqDeliveryFailureCause, timestamp, priority, body
     and properties as documented.
@@ -358,7 +356,7 @@ def sent_to_dead_letters(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.copies if copy.dest.kind == "dead-letters" and copy.send.event.expiration_ms > 0]
 
 
-@rule("EXP-017", over=sent_to_dead_letters, handles=ANYTHING)
+@rule("EXP-017", over=sent_to_dead_letters, handles=KINDS)
 def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
     """A message that expires on the dead-letter queue itself disappears without a second copy."""
     sent = copy.send.event
@@ -377,7 +375,7 @@ def transacted(facts: Facts) -> list[Send]:
     return [send for send in facts.dying if send.transaction is not None and send.confirmed and not send.delayed]
 
 
-@rule("EXP-022", over=transacted, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-022", over=transacted, handles=KINDS, faults=CLOCKS)
 def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
     """A transacted send that expires before the commit is delivered to nobody."""
     death, end = facts.death(send), facts.phases.get("end")
@@ -396,7 +394,7 @@ def relative_lives(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_on_queues) if copy.send.event.life_ms > 0]
 
 
-@rule("EXP-024", over=relative_lives, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-024", over=relative_lives, handles=KINDS, faults=CLOCKS, absence=True)
 def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     """A message with a time to live by the broker's clock is given to consumers while that clock has advanced by no
     more than that since acceptance, and not afterwards, whatever the clocks of producer and consumer say.

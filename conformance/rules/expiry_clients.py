@@ -27,6 +27,7 @@ from brokerproof.conformance.facts.expiration import (
     surely_expired,
 )
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
@@ -35,7 +36,6 @@ from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
 from brokerproof.conformance.rules.expiry import (
-    ANYTHING,
     CLOCKS,
     mortal_copies,
     mortal_on_queues,
@@ -55,7 +55,7 @@ def tabled(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_copies) if not copy.dest.topic]
 
 
-@rule("EXP-007", over=tabled, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-007", over=tabled, handles=KINDS, faults=CLOCKS, absence=True)
 def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
     """What becomes of a message with an expiration, delivered, discarded by its consumer's library or dead-lettered, is
     what the table for the three clocks says (producer, broker, consumer; with and without time-stamping; with and
@@ -148,7 +148,7 @@ def discarded(facts: Facts) -> list[Copy]:
     return [copy for copy in facts.rows(mortal_on_queues) if copy.deliveries and copy.discards()]
 
 
-@rule("EXP-008", over=discarded, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-008", over=discarded, handles=KINDS, faults=CLOCKS, absence=True)
 def expired_acks_are_believed_or_not(facts: Facts, copy: Copy) -> Findings:
     """When a client reports that it has discarded a message as expired, generation classic-5.14 dead-letters it
     whatever the broker's clock says, and generation documented keeps it for other consumers until the broker's own
@@ -207,7 +207,7 @@ def _got_through(facts: Facts, discard: Discard) -> bool:
     return session.end in {"", "close"} or leaving_ns(session) > until_ns
 
 
-@rule("EXP-011", over=mortal_on_queues, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-011", over=mortal_on_queues, handles=KINDS, faults=CLOCKS)
 def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
     """A message that is in flight is not expired by the sweep; acknowledging it after its expiration consumes it."""
     death = facts.dies(copy.send)
@@ -256,7 +256,7 @@ def looked_at(facts: Facts) -> list[Look]:
     return found
 
 
-@rule("EXP-018", over=looked_at, handles=ANYTHING, absence=True)
+@rule("EXP-018", over=looked_at, handles=KINDS, absence=True)
 def browsers_remove_nothing(facts: Facts, look: Look) -> Findings:
     """A browser removes nothing, whatever it reports as expired."""
     copy, browser = look.copy, look.browser
@@ -288,7 +288,7 @@ def _collecting(send: Send) -> list[Subscription]:
     ]
 
 
-@rule("EXP-019", over=shared_by_durables, handles=ANYTHING)
+@rule("EXP-019", over=shared_by_durables, handles=KINDS)
 def each_subscription_lets_its_copy_die(facts: Facts, send: Send) -> Findings:
     """Every durable subscription that shares a message expires it from its own backlog."""
     expiration_ms, spared = send.event.expiration_ms, 0
@@ -325,7 +325,7 @@ def with_time_to_live(facts: Facts) -> list[Send]:
     ]
 
 
-@rule("EXP-023", over=with_time_to_live, handles=ANYTHING)
+@rule("EXP-023", over=with_time_to_live, handles=KINDS)
 def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Findings:
     """JMS: the expiration is the time of the send plus the time to live, by the producer's clock; a negative or zero
     time to live means none.
@@ -356,7 +356,7 @@ def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Finding
     yield held("send-plus-life", "with a time to live" if ttl_ms > 0 else "without a time to live")
 
 
-@rule("EXP-025", over=relative_lives, handles=ANYTHING, faults=CLOCKS)
+@rule("EXP-025", over=relative_lives, handles=KINDS, faults=CLOCKS)
 def a_relative_life_is_not_shown(facts: Facts, copy: Copy) -> Findings:
     """A message with a time to live by the broker's clock arrives without an expiration, and no client library
     discards it as expired.

@@ -16,10 +16,11 @@ from brokerproof.conformance.facts.deliveries import repeated
 from brokerproof.conformance.facts.expiration import Death, alive, may_die, surely_expired
 from brokerproof.conformance.facts.expiries import Expiries
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NS_PER_MS
-from brokerproof.conformance.rules.expiry import ANYTHING, CLOCKS, mortal_copies, unread
+from brokerproof.conformance.rules.expiry import CLOCKS, mortal_copies, unread
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
 STEPPED_FORWARD = "the broker's clock had stepped forward before"
@@ -56,7 +57,7 @@ def living(facts: Facts) -> list[Copy | Expiries | tuple[Reading, int]]:
     return [*facts.rows(mortal_copies), *facts.expiries, *facts.rows(topic_figures)]
 
 
-@rule("EXP-003", over=living, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-003", over=living, handles=KINDS, faults=CLOCKS, absence=True)
 def alive_until_its_expiration(facts: Facts, row: Copy | Expiries | tuple[Reading, int]) -> Findings:
     """A message is alive while the broker's clock is not greater than its expiration: until then it is neither found
     among the dead letters nor counted as expired.
@@ -166,7 +167,7 @@ def counted(facts: Facts) -> list[Expiries]:
     return facts.expiries
 
 
-@rule("EXP-009", over=counted, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-009", over=counted, handles=KINDS, faults=CLOCKS, absence=True)
 def the_sweep_leaves_nothing_behind(facts: Facts, one: Expiries) -> Findings:
     """Expired messages that wait on a queue leave it within the period of the sweep, without any consumer."""
     event, first = one.reading.event, one.first_due
@@ -182,7 +183,7 @@ def the_sweep_leaves_nothing_behind(facts: Facts, one: Expiries) -> Findings:
         yield held("swept", STEPPED_BACK if back else "nobody fetched them")
 
 
-@rule("EXP-021", over=counted, handles=ANYTHING, faults=CLOCKS, absence=True)
+@rule("EXP-021", over=counted, handles=KINDS, faults=CLOCKS, absence=True)
 def the_sweep_goes_on(facts: Facts, one: Expiries) -> Findings:
     """A step of the broker's wall clock, forward or back, does not stop the sweep."""
     event, first = one.reading.event, one.first_due
@@ -253,7 +254,7 @@ def counted_or_found(facts: Facts) -> list[Expiries | Copy]:
     return [*rests, *(copy for copy in facts.rows(mortal_copies) if len(copy.dead_letters) > 1)]
 
 
-@rule("EXP-014", over=counted_or_found, handles=ANYTHING, absence=True)
+@rule("EXP-014", over=counted_or_found, handles=KINDS, absence=True)
 def each_death_is_counted_once(facts: Facts, row: Expiries | Copy) -> Findings:
     """Concurrent sweep, dispatch and expired-acks give exactly one expired count and at most one dead letter per
     message.
@@ -288,7 +289,7 @@ def outlived(facts: Facts) -> list[Expiries | Delivery]:
     return found
 
 
-@rule("EXP-016", over=outlived, handles=ANYTHING)
+@rule("EXP-016", over=outlived, handles=KINDS)
 def what_is_in_flight_is_not_taken_away(facts: Facts, row: Expiries | Delivery) -> Findings:
     """Consumers whose library does not check receive messages that expired after they were dispatched."""
     if isinstance(row, Delivery):
@@ -334,7 +335,7 @@ def _has_one_backlog(dest: Destination) -> bool:
     return dest.kind == "topic" and len(dest.subscriptions) == 1 and bool(dest.subscriptions[0].durable)
 
 
-@rule("EXP-020", over=listeners, handles=ANYTHING)
+@rule("EXP-020", over=listeners, handles=KINDS)
 def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     """An advisory with the original message id is published for every expiry."""
     dest, told = row.dest, row.told

@@ -15,6 +15,7 @@ from brokerproof.conformance.facts.dead_letters import maybe_rejected, names_ano
 from brokerproof.conformance.facts.deaths import given_up
 from brokerproof.conformance.facts.expiration import maybe_restamped, surely_expired
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import but
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, roomy_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
@@ -26,7 +27,7 @@ from brokerproof.conformance.rules.expiry import CLOCKS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What an observer of a backlog can see past: others take nothing from it, and who chooses is asked what it wants.
-PAST = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "repeated")
+PAST = but("operator", "memory", "limit", "redelivery")
 
 
 def left_to_die(facts: Facts) -> list[Send]:

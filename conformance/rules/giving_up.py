@@ -13,7 +13,7 @@ from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS, RESTART
+from brokerproof.conformance.facts.marks import KINDS, RESTART, but
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -69,7 +69,7 @@ def after_rollbacks(facts: Facts) -> list[Reading]:
     return found
 
 
-@rule("RDL-012", over=after_rollbacks, handles=[kind for kind in KINDS if kind != "operator"])
+@rule("RDL-012", over=after_rollbacks, handles=but("operator"))
 def redelivered_settles_nothing(_facts: Facts, reading: Reading) -> Findings:
     """A REDELIVERED acknowledgement changes no counter."""
     least = sum(window.undone for window in reading.windows if window.session.known)
@@ -177,7 +177,7 @@ def pauses(policy: RedeliverySpec, count: int) -> list[int]:
     return found
 
 
-@rule("RDL-023", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
+@rule("RDL-023", over=tried_again, handles=but("restart"))
 def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again marked, and not before its pause has passed."""
     policy = copy.dest.applied.entry.redelivery
@@ -195,7 +195,7 @@ def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
             yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
 
 
-@rule("RDL-024", over=tried_again, handles=[kind for kind in KINDS if kind != "restart"])
+@rule("RDL-024", over=tried_again, handles=but("restart"))
 def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
     """The broker redelivers a rejected message as often as its policy says, and then makes a dead letter of it, or
     drops it, as the policy says.
@@ -255,7 +255,7 @@ def _is_due(facts: Facts, rejection: Nack, pause_ms: int) -> int:
     return NEVER if stepped else max(rejection.t1, *later, 0) + pause_ms * NS_PER_MS
 
 
-@rule("RDL-025", over=tried_again, handles=[kind for kind in KINDS if kind != "pause"])
+@rule("RDL-025", over=tried_again, handles=but("pause"))
 def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again when its pause is over, and is not lost."""
     policy, rejections = copy.dest.applied.entry.redelivery, _rejections(copy)

@@ -16,6 +16,7 @@ from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
+from brokerproof.conformance.facts.marks import but
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
@@ -414,8 +415,7 @@ def held_when_closed(facts: Facts) -> list[Delivery]:
     ]
 
 
-@rule("INA-005", over=held_when_closed, handles=("restart", "pause", "stall", "wildcard", "browser", "selective",
-                                                 "priority", "memory"), faults=("stall",))  # fmt: skip
+@rule("INA-005", over=held_when_closed, handles=but("operator", "limit", "redelivery", "repeated"), faults=("stall",))
 def others_get_what_was_held(facts: Facts, delivery: Delivery) -> Findings:
     """What a consumer held when its link was closed for inactivity is given to others."""
     close = delivery.session.closed

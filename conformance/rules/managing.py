@@ -11,7 +11,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Operate, Subscribe
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import between, cancels, states
-from brokerproof.conformance.facts.marks import RESOLVED
+from brokerproof.conformance.facts.marks import KINDS, RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
 from brokerproof.conformance.facts.queue_managers import (
     EXPIRY,
@@ -29,7 +29,6 @@ from brokerproof.conformance.facts.queue_managers import (
 )
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import NEVER
-from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -70,14 +69,14 @@ def _refused(put: Put, reason: str) -> Findings:
         yield broken("taken", put.send, why=f"it was to be refused: {reason}")
 
 
-@rule("DLY-033", over=puts, handles=ANYTHING)
+@rule("DLY-033", over=puts, handles=KINDS)
 def authority_at_the_send(_facts: Facts, put: Put) -> Findings:
     """Authority is checked at the send, on the real target."""
     if UNAUTHORISED in put.reasons.must and put.send.event.delay_ms:
         yield from _refused(put, "refused")
 
 
-@rule("DLY-045", over=puts, handles=ANYTHING)
+@rule("DLY-045", over=puts, handles=KINDS)
 def options_that_exclude_a_delay(_facts: Facts, put: Put) -> Findings:
     """A retained publication, a segment, what goes to a clustered queue whose DEFBIND is not NOTFIXED, and what
     CAPEXPRY lets live for less than its delay cannot have one: the send is refused.
@@ -89,21 +88,21 @@ def options_that_exclude_a_delay(_facts: Facts, put: Put) -> Findings:
         yield from _refused(put, "a cap on its life")
 
 
-@rule("DLY-040", over=puts, handles=ANYTHING)
+@rule("DLY-040", over=puts, handles=KINDS)
 def guarantees_are_refused(_facts: Facts, put: Put) -> Findings:
     """A persistent publication cannot have a delay unless its topic is configured with PMSGDLV(ALLAVAIL)."""
     if PUBLICATION in put.reasons.must:
         yield from _refused(put, "refused")
 
 
-@rule("DLY-041", over=puts, handles=ANYTHING)
+@rule("DLY-041", over=puts, handles=KINDS)
 def early_levels_refuse(_facts: Facts, put: Put) -> Findings:
     """A queue manager of a command level below 800 refuses every delay with MQRC_FUNCTION_NOT_SUPPORTED."""
     if UNSUPPORTED in put.reasons.must:
         yield from _refused(put, "refused")
 
 
-@rule("DLY-046", over=puts, handles=ANYTHING)
+@rule("DLY-046", over=puts, handles=KINDS)
 def no_room_for_a_put(_facts: Facts, put: Put) -> Findings:
     """A send is refused while its target or, if it has a delay, the staging queue cannot take it: inhibited, too small
     for it, full, or not there.
@@ -113,14 +112,14 @@ def no_room_for_a_put(_facts: Facts, put: Put) -> Findings:
             yield from _refused(put, NAMES[reason])
 
 
-@rule("DLY-044", over=puts, handles=ANYTHING)
+@rule("DLY-044", over=puts, handles=KINDS)
 def inhibited_targets_refuse(_facts: Facts, put: Put) -> Findings:
     """A message with a delay is refused with MQRC_PUT_INHIBITED while PUT of its target is disabled."""
     if INHIBITED in put.reasons.must and put.reasons.places.get(put.send.dest.name) and put.send.event.delay_ms:
         yield from _refused(put, "refused")
 
 
-@rule("DLY-047", over=puts, handles=ANYTHING)
+@rule("DLY-047", over=puts, handles=KINDS)
 def the_reason_that_applies(_facts: Facts, put: Put) -> Findings:
     """A refusal of a queue manager carries the number and the name of a reason that applies, and names the queues that
     it concerns: the target, the staging queue, or both.
@@ -163,7 +162,7 @@ def entrances(facts: Facts) -> list[Subscribe]:
     return [event for event in events.values() if event.refusal != "not connected"]
 
 
-@rule("DLY-048", over=entrances, handles=ANYTHING)
+@rule("DLY-048", over=entrances, handles=KINDS)
 def who_may_not_get(facts: Facts, event: Subscribe) -> Findings:
     """Nobody without authority consumes or browses; of the staging queue administrators alone have it."""
     reasons = reasons_of(facts, event)
@@ -187,7 +186,7 @@ def told(facts: Facts) -> list[Operate]:
     return [e for e in facts.operations if e.op == "mqsc" and e.result != "unknown"] if is_managed(facts) else []
 
 
-@rule("DLY-049", over=told, handles=ANYTHING)
+@rule("DLY-049", over=told, handles=KINDS)
 def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
     """A command that the queue manager's language has, about objects that are there, is carried out; any other is
     refused.
@@ -205,7 +204,7 @@ def commands_are_carried_out(facts: Facts, event: Operate) -> Findings:
         yield broken("refused", event, why=f"nothing is wrong with it; the broker said {event.refusal!r}")
 
 
-@rule("DLY-050", over=told, handles=ANYTHING)
+@rule("DLY-050", over=told, handles=KINDS)
 def what_is_shown(facts: Facts, event: Operate) -> Findings:
     """What a queue manager shows of its objects is what commands have made of them, and the staging queue's depth is
     one message for each queue and each subscription that a message waits for.
@@ -356,7 +355,7 @@ def taken(facts: Facts) -> list[Operate]:
     return [event for event in cancels(facts) if event.result == "ok"] if is_managed(facts) else []
 
 
-@rule("DLY-038", over=taken, handles=ANYTHING)
+@rule("DLY-038", over=taken, handles=KINDS)
 def what_is_cancelled_stays_gone(facts: Facts, event: Operate) -> Findings:
     """A waiting message can be removed by the declared handle, and then stays gone."""
     if not facts.simulated:

@@ -10,7 +10,7 @@ from brokerproof.conformance.facts.credit import DISTURBED, arrived_ns
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import LIMIT
+from brokerproof.conformance.facts.marks import KINDS, LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.policy import MARK_PERCENT, PRESSURE_PERCENT
 from brokerproof.conformance.facts.presence import settles_unseen
@@ -20,7 +20,7 @@ from brokerproof.conformance.facts.rows import Copy, Reading, Session, Subscript
 from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
-from brokerproof.conformance.rules.delivery import ANYTHING, ORDERED, with_arrivals
+from brokerproof.conformance.rules.delivery import ORDERED, with_arrivals
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import durables
 
@@ -57,13 +57,13 @@ def _served(facts: Facts, reading: Reading) -> Findings:
     yield held("served", f"other destinations kept {kept}")
 
 
-@rule("MEM-001", over=pressed_readings, handles=ANYTHING, absence=True)
+@rule("MEM-001", over=pressed_readings, handles=KINDS, absence=True)
 def memory_of_others_starves_nobody(facts: Facts, reading: Reading) -> Findings:
     """A consumer with a free slot and a backlog is served, however much memory other destinations keep."""
     yield from _served(facts, reading)
 
 
-@rule("MEM-020", over=pressed_readings, handles=ANYTHING, absence=True)
+@rule("MEM-020", over=pressed_readings, handles=KINDS, absence=True)
 def small_backlogs_starve_nobody(facts: Facts, reading: Reading) -> Findings:
     """Many small backlogs starve nobody either."""
     limit = limit_at(facts, reading)
@@ -138,13 +138,13 @@ def _resumed(facts: Facts, relief: Relief) -> Findings:
         yield held("resumed", "a message had waited for memory")
 
 
-@rule("MEM-022", over=reliefs, handles=ANYTHING)
+@rule("MEM-022", over=reliefs, handles=KINDS)
 def starved_consumers_resume(facts: Facts, relief: Relief) -> Findings:
     """A consumer that was starved resumes by itself when memory becomes free."""
     yield from _resumed(facts, relief)
 
 
-@rule("MEM-026", over=reliefs, handles=ANYTHING)
+@rule("MEM-026", over=reliefs, handles=KINDS)
 def purges_relieve(facts: Facts, relief: Relief) -> Findings:
     """Purging the queue that holds the memory unstarves the others."""
     if relief.purged:
@@ -180,7 +180,7 @@ def beside_others(facts: Facts) -> list[Beside]:
     return found
 
 
-@rule("MEM-021", over=beside_others, handles=ANYTHING, faults=("stall",))
+@rule("MEM-021", over=beside_others, handles=KINDS, faults=("stall",))
 def slow_consumers_slow_down_nobody(facts: Facts, beside: Beside) -> Findings:
     """A fast consumer is not slowed down to the speed of slow consumers of other destinations."""
     send, dest = beside.copy.send, beside.copy.dest
@@ -238,7 +238,7 @@ def durables_under_pressure(facts: Facts) -> list[Subscription]:
     return [one for one in plain if one.sessions[0].dest.kind != "advisory"]
 
 
-@rule("MEM-031", over=durables_under_pressure, handles=ANYTHING)
+@rule("MEM-031", over=durables_under_pressure, handles=KINDS)
 def durable_subscribers_are_served(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscriber with a free slot is served, however much memory other destinations keep."""
     begin, sessions = subscription.begin, subscription.sessions

@@ -9,11 +9,11 @@ from __future__ import annotations
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.pressure import limit_at
 from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
-from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.memory_usage import UNCHANGED
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -116,7 +116,7 @@ def sweeps_load_a_page(facts: Facts, interval: Interval) -> Findings:
         yield held("a-page-at-most", "memory was above the mark" if full else "messages were in the store only")
 
 
-@rule("MEM-024", over=untouched, handles=ANYTHING)
+@rule("MEM-024", over=untouched, handles=KINDS)
 def nothing_is_loaded_without_demand(_facts: Facts, interval: Interval) -> Findings:
     """Without a consumer nothing is loaded from the store."""
     before, after = interval.before, interval.after
@@ -261,7 +261,7 @@ def _is_volatile(send: Send) -> bool:
     )
 
 
-@rule("MEM-015", over=after_restarts, handles=ANYTHING, faults=("restart",), absence=True)
+@rule("MEM-015", over=after_restarts, handles=KINDS, faults=("restart",), absence=True)
 def restarts_leave_memory_empty(facts: Facts, row: Reading | Send) -> Findings:
     """After a restart usage is 0, persistent messages are there, non-persistent ones are gone."""
     if isinstance(row, Send):

@@ -16,6 +16,7 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import kept_connection
@@ -25,7 +26,6 @@ from brokerproof.conformance.facts.rows import Copy, Reading, Send
 from brokerproof.conformance.facts.spans import NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.facts.strains import in_need
-from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import reasoned, sends
 
@@ -57,7 +57,7 @@ def beyond_memory(facts: Facts) -> list[Send | Copy]:
     return [*refused, *(copy for copy in beyond if copy.send.event.persistent and not copy.send.dest.topic)]
 
 
-@rule("MEM-005", over=beyond_memory, handles=ANYTHING, absence=True)
+@rule("MEM-005", over=beyond_memory, handles=KINDS, absence=True)
 def accepted_beyond_memory(facts: Facts, row: Send | Copy) -> Findings:
     """Persistent messages beyond a memory limit are accepted, and none of them is lost."""
     if isinstance(row, Send):
@@ -79,7 +79,7 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
     return [*rows, *facts.readings]
 
 
-@rule("MEM-012", over=unlimited, handles=ANYTHING)
+@rule("MEM-012", over=unlimited, handles=KINDS)
 def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
     """A limit of 0 is no limit."""
     if isinstance(row, Send):
@@ -171,7 +171,7 @@ def kept_waiting(facts: Facts) -> list[Send | Overfilled]:
     return [*facts.rows(without_room), *unknown, *overfilled(facts)]
 
 
-@rule("MEM-027", over=kept_waiting, handles=ANYTHING, absence=True)
+@rule("MEM-027", over=kept_waiting, handles=KINDS, absence=True)
 def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
     """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
     if isinstance(row, Overfilled):
@@ -319,21 +319,21 @@ def _admitted(one: Asked) -> Findings:
         yield held("not-accepted", "a send was refused" if result == "fail" else "a send waited")
 
 
-@rule("MEM-028", over=asked, handles=ANYTHING)
+@rule("MEM-028", over=asked, handles=KINDS)
 def full_stores_accept_nothing(_facts: Facts, one: Asked) -> Findings:
     """A persistent message is not accepted while the store is full."""
     if one.send.event.persistent:
         yield from _admitted(one)
 
 
-@rule("MEM-029", over=asked, handles=ANYTHING)
+@rule("MEM-029", over=asked, handles=KINDS)
 def full_files_accept_nothing(_facts: Facts, one: Asked) -> Findings:
     """A message that is not persistent is not accepted while temporary files are full."""
     if not one.send.event.persistent:
         yield from _admitted(one)
 
 
-@rule("MEM-030", over=asked, handles=ANYTHING)
+@rule("MEM-030", over=asked, handles=KINDS)
 def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event

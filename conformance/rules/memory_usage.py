@@ -9,15 +9,15 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.pressure import limit_at, pressed
 from brokerproof.conformance.facts.rows import Destination, Reading
-from brokerproof.conformance.rules.delivery import ANYTHING
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings
 
 #: A limit that was lowered may be exceeded by what was there before.
-UNCHANGED = tuple(kind for kind in ANYTHING if kind != "limit")
+UNCHANGED = but("limit")
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -64,7 +64,7 @@ def limited_readings(facts: Facts) -> list[Reading]:
     return [r for r in facts.readings if r.dest is not None and r.dest.name in limited] if limited else []
 
 
-@rule("MEM-004", over=limited_readings, handles=ANYTHING)
+@rule("MEM-004", over=limited_readings, handles=KINDS)
 def destination_within_limit(facts: Facts, reading: Reading) -> Findings:
     """A destination's own limit bounds its memory."""
     if reading.dest is not None:
@@ -93,7 +93,7 @@ def _owes_nothing(dest: Destination, reading: Reading) -> bool:
     return dest.kind == "topic" and idle and not any(one.durable for one in dest.subscriptions)
 
 
-@rule("MEM-003", over=drained_readings, handles=ANYTHING)
+@rule("MEM-003", over=drained_readings, handles=KINDS)
 def memory_is_released(_facts: Facts, reading: Reading) -> Findings:
     """When everything is drained, the memory in use is back at 0."""
     if reading.event.memory_bytes or reading.event.memory_percent:
@@ -140,7 +140,7 @@ def shares(facts: Facts) -> list[Reading]:
     return [r for r in facts.rows(readings) if r.at_rest and None not in {r.event.memory_bytes, r.event.memory_percent}]
 
 
-@rule("MEM-007", over=shares, handles=ANYTHING)
+@rule("MEM-007", over=shares, handles=KINDS)
 def percentages_are_floors(facts: Facts, reading: Reading) -> Findings:
     """The displayed percentage is the floor of 100 times usage divided by limit."""
     event, dest = reading.event, reading.dest
@@ -154,7 +154,7 @@ def percentages_are_floors(facts: Facts, reading: Reading) -> Findings:
         yield held("floor", "between two percentages")
 
 
-@rule("MEM-011", over=readings, handles=ANYTHING)
+@rule("MEM-011", over=readings, handles=KINDS)
 def never_negative(_facts: Facts, reading: Reading) -> Findings:
     """Usage is never negative."""
     event = reading.event
@@ -182,7 +182,7 @@ def following(facts: Facts) -> list[Reading]:
     ]
 
 
-@rule("MEM-013", over=following, handles=ANYTHING)
+@rule("MEM-013", over=following, handles=KINDS)
 def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
     """A queue without a limit of its own follows the broker's limit, also when that changes."""
     limit = limit_at(facts, reading)
@@ -208,7 +208,7 @@ def disputed(facts: Facts) -> list[Reading]:
     return [r for r in facts.rows(shown_limits) if r.dest is not None and r.dest.name in several] if several else []
 
 
-@rule("MEM-017", over=disputed, handles=ANYTHING)
+@rule("MEM-017", over=disputed, handles=KINDS)
 def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
     """The most specific policy entry decides a destination's limit."""
     dest = reading.dest
@@ -270,7 +270,7 @@ def _transacted(reading: Reading) -> bool:
     return reading.uncommitted > 0 or reading.epoch.undone
 
 
-@rule("MEM-008", over=charges, handles=ANYTHING)
+@rule("MEM-008", over=charges, handles=KINDS)
 def content_is_charged(facts: Facts, reading: Reading) -> Findings:
     """A message is charged its content and properties, at least the minimum size."""
     if reading.kept and not _transacted(reading) and not reading.epoch.touched:
@@ -278,7 +278,7 @@ def content_is_charged(facts: Facts, reading: Reading) -> Findings:
         yield from _charged(facts, reading, "bodies are larger than the minimum" if large else "")
 
 
-@rule("MEM-010", over=charges, handles=ANYTHING)
+@rule("MEM-010", over=charges, handles=KINDS)
 def dispatch_releases_nothing(facts: Facts, reading: Reading) -> Findings:
     """Dispatch does not release memory; an acknowledgement releases exactly what the message was charged."""
     if reading.kept and not _transacted(reading) and reading.epoch.touched:
@@ -287,7 +287,7 @@ def dispatch_releases_nothing(facts: Facts, reading: Reading) -> Findings:
                 yield finding
 
 
-@rule("MEM-014", over=charges, handles=ANYTHING)
+@rule("MEM-014", over=charges, handles=KINDS)
 def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
     """Messages of open transactions are charged until they are committed or rolled back."""
     if not _transacted(reading):

@@ -6,7 +6,7 @@ from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, repeated, settled
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.returning import Handover, handovers
@@ -149,8 +149,7 @@ def resurrected(facts: Facts, delivery: Delivery, place: int) -> Delivery | None
     return None
 
 
-@rule("RDL-005", over=handovers, handles=("restart", "operator", "wildcard", "browser", "priority", "stall", "pause",
-                                          "memory", "limit"))  # fmt: skip
+@rule("RDL-005", over=handovers, handles=but("selective", "redelivery", "repeated"))
 def returned_come_first(facts: Facts, row: Handover) -> Findings:
     """Messages that come back from a consumer are delivered before the backlog, in their original order."""
     kinds = {delivery.send.event.persistent for delivery in row.one.deliveries}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import Leave
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import gone_ns, sessions_of
 from brokerproof.conformance.facts.returning import Redelivery, redeliveries
 from brokerproof.conformance.facts.rows import Delivery, Session
@@ -16,7 +16,7 @@ from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: A mark need not survive a restart of the broker.
-UNBROKEN = tuple(kind for kind in KINDS if kind != "restart")
+UNBROKEN = but("restart")
 
 
 def _told_twice(delivery: Delivery) -> bool:

@@ -8,7 +8,7 @@ from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
@@ -262,7 +262,7 @@ def prioritized(facts: Facts) -> list[Session]:
 @rule(
     "GEN-008",
     over=prioritized,
-    handles=("restart", "wildcard", "browser", "selective", "priority", "stall", "pause"),
+    handles=but("operator", "memory", "limit", "redelivery", "repeated"),
     absence=True,
 )
 def higher_priority_first(facts: Facts, session: Session) -> Findings:

@@ -13,11 +13,11 @@ from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
 from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, number, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
-from brokerproof.conformance.rules.delay import ANYTHING
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -32,7 +32,7 @@ PLAIN: Final = {
     "JMS_IBM_Report_COA": 0x100,
     "JMS_IBM_Report_COD": 0x800,
 }
-KINDS: Final = tuple(PLAIN)
+ASKED: Final = tuple(PLAIN)
 SOME_BYTES: Final = 100
 #: Longer than a retry.
 RETRY_NS: Final = 2_000_000_000
@@ -53,7 +53,7 @@ def _applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
     return reason == FULL and int(row["MAXDEPTH"]) < 5000
 
 
-@rule("DLY-051", over=letters, handles=ANYTHING)
+@rule("DLY-051", over=letters, handles=KINDS)
 def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
     """A message that could not be put to its target is a dead letter with the reason, which was one, and the target's
     name.
@@ -92,18 +92,18 @@ class Told:
         for send in self.asked:
             mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
-            for kind in KINDS:
+            for kind in ASKED:
                 seen = (
                     _soon(facts, send)
                     if place != DEAD_LETTERS
-                    else kind == KINDS[0] or takes_letters(facts, send.event.size)
+                    else kind == ASKED[0] or takes_letters(facts, send.event.size)
                 )
                 if seen and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
-                    if kind == KINDS[0]:
+                    if kind == ASKED[0]:
                         told = [ending.reason for ending in mine if ending is not None and ending.told]
                         self.reasons.setdefault(place, Counter()).update(told)
-            if _wants(send, KINDS[0]):
+            if _wants(send, ASKED[0]):
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
         self.endings = None if open_ else [ending for ending in endings if ending is not None]
@@ -121,13 +121,13 @@ def _wants(send: Send, kind: str) -> bool:
 
 def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
     """Whether what a message wants to be told of has happened, for certain."""
-    if kind == KINDS[0]:
+    if kind == ASKED[0]:
         return any(ending is not None and ending.told for ending in endings)
     copies = list(send.copies.values()) if send.dest.kind == "queue" and send.event.tx is None else []
-    if kind == KINDS[1]:
+    if kind == ASKED[1]:
         letters_ = [letter.event.cause or "" for copy in copies for letter in copy.dead_letters]
         return any("xpired" in cause for cause in letters_)
-    if kind == KINDS[2]:
+    if kind == ASKED[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
         came = now or any(copy.deliveries for copy in copies)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
@@ -143,7 +143,7 @@ def run(facts: Facts) -> list[Told]:
     return [one for one in told if one.asked or one.reports]
 
 
-@rule("DLY-052", over=run, handles=ANYTHING)
+@rule("DLY-052", over=run, handles=KINDS)
 def reports_are_made(facts: Facts, told: Told) -> Findings:
     """Who asked for an exception report of a message that could not be put gets one, with the reason, and nobody else
     does; where it cannot be put, it is a dead letter.
@@ -153,7 +153,7 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
         if why:
             yield broken("otherwise", report, why=why)
             return
-    mine = [one for one in told.reports if _kind(one) == KINDS[0]]
+    mine = [one for one in told.reports if _kind(one) == ASKED[0]]
     for (kind, place), owed in told.owed.items():
         there = [one for one in told.reports if _kind(one) == kind and one.dest == place]
         several = len(owed) - len(there)
@@ -162,7 +162,7 @@ def reports_are_made(facts: Facts, told: Told) -> Findings:
                 "untold", *owed[:1], why=f"{several} of {len(owed)} messages have no report of {kind} at {place}"
             )
             return
-        if kind == KINDS[0]:
+        if kind == ASKED[0]:
             untold = told.reasons[place] - Counter(number((one.headers or {})[FEEDBACK]) for one in there)
             if untold and _looked(facts, place):
                 yield broken("untold", *owed[:1], why=f"{NAMES[min(untold)]} is not told often enough at {place}")
@@ -203,7 +203,7 @@ def _looked(facts: Facts, name: str) -> bool:
 def _kind(report: Arrive) -> str:
     """What a report tells."""
     feedback = number((report.headers or {}).get(FEEDBACK))
-    return KINDS[0] if feedback in OF_A_QUEUE else OTHERS.get(feedback, "")
+    return ASKED[0] if feedback in OF_A_QUEUE else OTHERS.get(feedback, "")
 
 
 def _wrong(facts: Facts, told: Told, report: Arrive) -> str:

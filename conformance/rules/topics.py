@@ -8,6 +8,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import roomy_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
@@ -17,7 +18,7 @@ from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What an observer of one subscriber can see past: others take nothing from it.
-PAST = ("restart", "wildcard", "browser", "selective", "priority", "stall", "pause", "memory", "limit", "repeated")
+PAST = but("operator", "redelivery")
 
 
 def subscribers(facts: Facts) -> list[Session]:
@@ -73,7 +74,7 @@ def wildcards(facts: Facts) -> list[Session]:
     return [session for session in facts.wild if session.known and session.event is not None]
 
 
-@rule("GEN-045", over=wildcards, handles=(*PAST, "operator"), absence=True)
+@rule("GEN-045", over=wildcards, handles=but("redelivery"), absence=True)
 def everything_covered(facts: Facts, session: Session) -> Findings:
     """A consumer of a wildcard gets messages from every destination that it covers, also from those created later."""
     rests = roomy_ns(facts, session)
@@ -118,7 +119,7 @@ def wild_arrivals(facts: Facts) -> list[Delivery]:
     return [delivery for session in facts.rows(wildcards) for delivery in session.deliveries]
 
 
-@rule("GEN-046", over=wild_arrivals, handles=(*PAST, "operator", "redelivery"))
+@rule("GEN-046", over=wild_arrivals, handles=KINDS)
 def nothing_else(facts: Facts, delivery: Delivery) -> Findings:
     """A consumer of a wildcard gets nothing from other destinations, and each message of a topic once."""
     session, topic, at = delivery.session, delivery.session.dest.topic, delivery.event.dest
