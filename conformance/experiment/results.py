@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -70,10 +70,8 @@ class RunResult(msgspec.Struct, eq=False):
         return f"{self.broker}/{self.world}/{self.name}"
 
 
-class SuiteEvent:
+class SuiteEvent(msgspec.Struct, eq=False):
     """Base of what writers see."""
-
-    __slots__ = ()
 
 
 class SuiteStarted(SuiteEvent):
@@ -81,35 +79,24 @@ class SuiteStarted(SuiteEvent):
     unknown), ``about`` what reports say of it, name -> words.
     """
 
-    __slots__ = ("about", "brokers", "requirements", "total")
-
-    def __init__(
-        self, brokers: list[str], requirements: list[str], total: int, about: Mapping[str, str] | None = None
-    ) -> None:
-        self.about = dict(about or {})
-        self.brokers = brokers
-        self.requirements = requirements
-        self.total = total
+    brokers: list[str]
+    requirements: list[str]
+    total: int
+    about: dict[str, str] = {}
 
 
 class RunFinished(SuiteEvent):
     """One run is judged."""
 
-    __slots__ = ("result",)
-
-    def __init__(self, result: RunResult) -> None:
-        self.result = result
+    result: RunResult
 
 
 class SuiteFinished(SuiteEvent):
     """Nothing more comes. ``digest`` is the verdict digest, ``seconds`` the wall time, ``silent`` what fell silent."""
 
-    __slots__ = ("digest", "seconds", "silent")
-
-    def __init__(self, digest: str, seconds: float, silent: Sequence[Silence] = ()) -> None:
-        self.digest = digest
-        self.seconds = seconds
-        self.silent = list(silent)
+    digest: str
+    seconds: float
+    silent: list[Silence] = []
 
 
 class Writer(ABC):

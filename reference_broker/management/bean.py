@@ -48,37 +48,26 @@ class OperationRefused(Exception):
         self.status = status
 
 
-class Attribute:
+class Attribute(Struct, eq=False):
     """One row of a table."""
 
-    __slots__ = ("read", "type", "write")
-
-    def __init__(self, kind: str, read: Read, write: Write | None = None) -> None:
-        self.type = kind
-        self.read = read
-        self.write = write
+    type: str
+    read: Read
+    write: Write | None = None
 
 
-class BeanOperation:
+class BeanOperation(Struct, eq=False):
     """One signature of an operation. ``counts``: its answer is how many messages it concerned."""
 
-    __slots__ = ("arguments", "counts", "lenient", "perform", "returns")
+    arguments: Sequence[str]
+    returns: str
+    perform: Perform
+    counts: bool = False
+    #: Whether a destination that does not exist is no error.
+    lenient: bool = False
 
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        returns: str,
-        perform: Perform,
-        *,
-        counts: bool = False,
-        lenient: bool = False,
-    ) -> None:
-        self.arguments = tuple(arguments)
-        self.returns = returns
-        self.perform = perform
-        self.counts = counts
-        #: Whether a destination that does not exist is no error.
-        self.lenient = lenient
+    def __post_init__(self) -> None:
+        self.arguments = tuple(self.arguments)
 
     def result(self, count: int) -> Json:
         """What a core operation that concerned so many messages is answered with."""
