@@ -12,6 +12,7 @@ from typing import Any
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import Closed, Pause
+from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
@@ -28,6 +29,8 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule, uns
 SILENT_NS = 1_000_000_000
 #: Messages of this size may take long.
 LARGE_BYTES = 64 * 1024
+#: What a broker of ActiveMQ's kind offers unless it is told otherwise (wireFormat.maxInactivityDuration, …InitalDelay).
+DEFAULT_OFFER = MonitorSpec(read_ms=30_000, initial_delay_ms=10_000)
 
 
 class Link:
@@ -295,18 +298,29 @@ def _mirrored(facts: Facts, link: Link, judges: tuple[Judge, ...], outcome: str,
                 yield held(outcome, situation if outcome == "unmoved" else "a monitor")
 
 
-def offered(facts: Facts) -> list[Link | Client]:
-    """Links over which the broker was told to offer something of its own; hosts where either end offered no monitor."""
+def offered(facts: Facts) -> list[Link | Client | ProbeEvent]:
+    """Links over which the broker was told to offer something of its own; hosts where either end offered no monitor;
+    raw peers that heard an offer, where it is known what the broker is to offer.
+    """
+    known = facts.simulated or facts.declared.monitor_offer is not None
+    found: list[Link | Client | ProbeEvent] = [p for p in facts.probes if p.heard.offer_ms is not None and known]
     if facts.declared.monitor_offer is None:
-        return []
-    found: list[Link | Client] = [link for link in facts.rows(links) if link.connection.client.via == "jms"]
+        return found
+    found += [link for link in facts.rows(links) if link.connection.client.via == "jms"]
     return found + [client for client in facts.rows(unmonitored) if client.via == "jms"]
 
 
 @rule("INA-008", over=offered, faults=("stall",))
-def the_shorter_offer_counts(facts: Facts, row: Link | Client) -> Findings:
+def the_shorter_offer_counts(facts: Facts, row: Link | Client | ProbeEvent) -> Findings:
     """Both ends use the shorter of the two offered periods and of the two initial delays."""
     offer = facts.declared.monitor_offer
+    if isinstance(row, ProbeEvent):
+        wanted = offer or DEFAULT_OFFER
+        if row.heard.offer_ms not in {(wanted.read_ms, wanted.initial_delay_ms), None} and wanted.read_ms > 0:
+            yield broken(
+                "unlike-its-settings", row, why=f"it is to offer {wanted.read_ms}, {wanted.initial_delay_ms} ms"
+            )
+        return
     told = "" if offer is None else f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms"
     if isinstance(row, Link):
         yield from _mirrored(facts, row, WINDOWS, "the-shorter", told)

@@ -174,3 +174,20 @@ def test_silence_is_noticed_in_its_window(
 )
 def test_what_a_visit_proves(requirement: str, expected: tuple[VerdictKind, str], fields: dict[str, Any]) -> None:
     assert probed(requirement, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("world", "offer", "heard", "verdict"),
+    [
+        ("simulated", None, (30_000, 10_000), VerdictKind.NOT_EXERCISED),
+        ("simulated", None, (30_001, 10_000), VerdictKind.VIOLATED),
+        ("live", None, (30_001, 10_000), VerdictKind.NOT_EXERCISED),
+        ("live", MonitorSpec(500, 0), (500, 0), VerdictKind.NOT_EXERCISED),
+        ("live", MonitorSpec(500, 0), (500, 1), VerdictKind.VIOLATED),
+        ("simulated", MonitorSpec(0, 0), (30_000, 10_000), VerdictKind.NOT_EXERCISED),
+    ],
+)
+def test_a_broker_offers_what_it_was_told(
+    world: str, offer: MonitorSpec | None, heard: tuple[int, int], verdict: VerdictKind
+) -> None:
+    assert probed("INA-008", world=world, offer=offer, heard_offer=heard)[0] is verdict
