@@ -192,7 +192,16 @@ def attended(facts: Facts) -> list[Reading]:
     counts whose consumer is away, every broker decides by itself. In a network the others' brokers are consumers, too.
     """
     found = [one for one in facts.readings if one.at_rest and one.event.consumers is not None]
-    return [] if facts.beyond else [one for one in found if one.dest is None or _is_plain(one.dest)]
+    told = [] if facts.beyond else [one for one in found if one.dest is None or _is_plain(one.dest)]
+    return told + _untold(facts) if found and facts.simulated and not is_queue_manager(facts) else told
+
+
+def _untold(facts: Facts) -> list[Reading]:
+    """Those of destinations with consumers that say nothing, of a broker that is asked, and not by a network, and that
+    says something of others.
+    """
+    found = [one for one in facts.readings if one.at_rest and one.event.consumers is None and one.dest is not None]
+    return [one for one in found if one.destination.kind in {"queue", "topic"} and one.destination.sessions]
 
 
 def _is_plain(dest: Destination) -> bool:
@@ -225,6 +234,8 @@ def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
     if dest is not None:
         high += sum(dest.name in session.dest.name.split(",") for session in facts.rows(of_several))
     seen = event.consumers or 0
+    if event.consumers is None and not low:
+        return
     if not low <= seen <= high:
         yield broken("miscounted", reading, why=f"{seen} were reported, and {low} to {high} were there")
     elif low == high and dest is not None:

@@ -130,6 +130,16 @@ def test_who_may_be_there_may_be_counted(consumers: int, expected: VerdictKind) 
     assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
 
 
+@pytest.mark.parametrize(
+    ("world", "durable", "expected"), [("simulated", "", FAILS), ("simulated", "d1", FAILS), ("live", "", SILENT)]
+)
+def test_where_a_consumer_is_there_are_figures(world: str, durable: str, expected: VerdictKind) -> None:
+    story = Builder(world).connect("c0").subscribe("c0/1", "t0", durable=durable).at(5000)
+    assert kind(story.rest(None, consumers=1).rest("t0"), "GEN-145") is expected
+    before = Builder(world).connect("c0").rest(None, consumers=0).rest("t0").subscribe("c0/1", "t0", durable=durable)
+    assert kind(before, "GEN-145") is not FAILS
+
+
 @pytest.mark.parametrize("dest", ["q0", "t0"])
 @pytest.mark.parametrize(("acknowledged", "expected"), [(0, FAILS), (1, HOLDS), (2, FAILS)])
 def test_each_dispatch_has_one_end(dest: str, acknowledged: int, expected: VerdictKind) -> None:
