@@ -228,17 +228,19 @@ def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
 
 
 def _charged(facts: Facts, reading: Reading, situation: str) -> Findings:
-    """Whether the memory in use fits what the queue is known to have there; where memory may have been scarce, some of
-    it may be in the store.
+    """Whether the memory in use fits what the queue is known to have there; where memory may have been scarce, what
+    nobody holds may be in the store, and one message of each consumer beyond the limit.
     """
     used, count = reading.event.memory_bytes or 0, reading.kept + reading.uncommitted
-    bodies = _bodies(reading)
+    bodies, windows = _bodies(reading), [one for one in reading.windows if one.session.known]
     least, most = max(bodies, OVERHEAD_MIN_BYTES * count), bodies + OVERHEAD_MAX_BYTES * count
     scarce = pressed(facts, reading.destination, reading)
-    if least <= used <= most and not scarce:
-        yield held("charged", situation)
-    if used > most or (used < least and not scarce):
+    if scarce:
+        least = OVERHEAD_MIN_BYTES * (sum(window.held for window in windows) - len(windows))
+    if not least <= used <= most:
         yield _uncharged(reading, used, least, most)
+    elif not scarce:
+        yield held("charged", situation)
 
 
 def _uncharged(reading: Reading, used: int, least: int, most: int) -> Finding:

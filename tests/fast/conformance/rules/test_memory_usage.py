@@ -267,3 +267,13 @@ def test_charges_after_a_restart_are_judged_once_the_queue_was_seen_empty() -> N
 
     assert kind(story("empty"), "MEM-008") is FAILS
     assert kind(story("full"), "MEM-008") is SILENT
+
+
+@pytest.mark.parametrize(("used", "verdict"), [(2 * 1024 - 1, FAILS), (2 * 1024, SILENT)])
+def test_what_is_in_flight_is_in_memory_however_scarce_that_is(used: int, verdict: VerdictKind) -> None:
+    """But for one message of each consumer, which may be beyond the limit."""
+    story = new(4000)
+    for number in range(1, 6):
+        story.send(f"p0/{number}", size=100)
+    story.subscribe("c0/1").arrive("c0/1", "p0/1", "p0/2", "p0/3")
+    assert kind(read(story, size=5, in_flight=3, memory_bytes=used), "MEM-010") is verdict
