@@ -7,13 +7,14 @@ from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.core.durable import key_of
-from brokerproof.reference_broker.core.effects import Accepted, Effect, NoMessage, Refused
+from brokerproof.reference_broker.core.effects import Accepted, Counted, Effect, NoMessage, Refused
 from brokerproof.reference_broker.core.events import (
     POISON,
     Ack,
     Begin,
     Commit,
     Event,
+    Move,
     Pull,
     Purge,
     RemoveSubscription,
@@ -168,6 +169,13 @@ class RefusesPurges(Refusing):
         return isinstance(event, Purge)
 
 
+class MovesNothing(Broker):
+    """Who wants a queue's messages moved is told that they were."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        return [Counted(event.request, 1, None)] if isinstance(event, Move) else super().handle(event, now)
+
+
 class TakesNonsense(Broker):
     """A selector that is none is taken for one that nothing fulfils."""
 
@@ -264,6 +272,7 @@ ALL = (
     Mutant("refuses-to-end-durables", "GEN-105", "No durable subscription is ended.", broker=RefusesEnds),
     Mutant("refuses-fifth-connection", "GEN-106", "Connections that have ended count.", node=CountsForEver),
     Mutant("refuses-purges", "GEN-107", "No queue is purged.", broker=RefusesPurges),
+    Mutant("moves-nothing", "GEN-107", "What an operator moves stays where it is.", broker=MovesNothing),
     Mutant("nonsense-selects-nothing", "GEN-108", "A selector that is none is fulfilled by nothing.",
            broker=TakesNonsense),
     Mutant("durable-ended-in-use", "GEN-109", "A durable subscription ends although a consumer uses it.",

@@ -5,6 +5,7 @@ somebody uses (GEN-109). What may forbid a request: ``facts/permission.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import (
     Abort,
@@ -24,7 +25,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import forbidden
-from brokerproof.conformance.facts.rows import Session
+from brokerproof.conformance.facts.rows import Copy, Delivery, Session
 from brokerproof.conformance.facts.selectors import is_none
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -103,10 +104,49 @@ def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Fin
         yield broken("refused", row, why=f"nothing forbids it; the broker said {row.heard.refused!r}")
 
 
-@rule("GEN-107", over=answered(Operate))
-def operators_are_obeyed(facts: Facts, request: Request) -> Findings:
+#: What else may be there while an operator takes everything away.
+AROUND: Final = ("operator", "browser", "selective", "priority", "memory", "limit", "stall")
+
+
+class LeftBehind(NamedTuple):
+    """A message that waited on a queue for certain when an operator purged it, or moved what it had, and that came from
+    there to who came afterwards.
+    """
+
+    operation: Operate
+    delivery: Delivery
+    marks: int
+
+
+def obeyed(facts: Facts) -> list[Request | LeftBehind]:
+    """What operators asked, and what was left behind; not where memory may hide what waits, and not with restarts."""
+    asked: list[Request | LeftBehind] = [*answered(Operate)(facts)]
+    if facts.restarts or facts.paged or facts.wild:
+        return asked
+    for operation in facts.operations:
+        dest = facts.destinations.get(operation.dest)
+        if dest is None or operation.op not in {"purge", "move"} or operation.result != "ok":
+            continue
+        back = any(one.op == "move" and one.to == dest.name for one in facts.operations)
+        if back or dest.topic or any(session.opened[0] <= operation.t1 for session in dest.sessions):
+            continue
+        waited = [copy for copy in dest.copies if _waited(copy, operation)]
+        asked += [LeftBehind(operation, copy.deliveries[0], copy.marks) for copy in waited if copy.deliveries]
+    return asked
+
+
+def _waited(copy: Copy, operation: Operate) -> bool:
+    send = copy.send
+    return send.confirmed and not send.delayed and len(send.copies) == 1 and send.accepted[1] < operation.t0
+
+
+@rule("GEN-107", over=obeyed, handles=AROUND)
+def operators_are_obeyed(facts: Facts, row: Request | LeftBehind) -> Findings:
     """What an operator asks of a queue that is there is done."""
-    return _accepted(facts, request)
+    if isinstance(row, Request):
+        yield from _accepted(facts, row)
+    elif row.delivery.dest is row.delivery.copy.dest:
+        yield broken("undone", row.operation, row.delivery, why="it had waited there, and nobody consumed")
 
 
 def with_nonsense(facts: Facts) -> list[Subscribe]:
