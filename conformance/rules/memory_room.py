@@ -253,9 +253,9 @@ def _is_stored(send: Send) -> bool:
     if not send.dest.topic:
         return True
     there = [one for one in send.dest.subscriptions if one.durable and one.begin is not None and not one.doubtful]
+    there = [one for one in there if send.event.t1 < one.sure_ns]
     sure = any(one.begin.result == "ok" and one.begin.t1 < send.event.t0 for one in there if one.begin is not None)
-    ended = any(one.end is not None or one.sure_ns <= send.event.t1 for one in there)
-    return send.event.persistent and send.dest.kind == "topic" and sure and not ended
+    return send.event.persistent and send.dest.kind == "topic" and sure
 
 
 class _Sent:
