@@ -154,7 +154,7 @@ def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
 def is_behind(tables: Tables, client: Client, event: Event) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
     short = bool(tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes)
-    if tables.paged and not short and _awaits_all(tables, client):
+    if _awaits_all(tables, client) and not (short and tables.throttles):
         return False
     for other in tables.asked:
         before = other.event
@@ -166,8 +166,8 @@ def is_behind(tables: Tables, client: Client, event: Event) -> bool:
 
 
 def _awaits_all(tables: Tables, client: Client) -> bool:
-    """Whether a client waits for an answer to each message: one that waits for memory then holds up nothing else. A
-    real library may itself keep back what follows.
+    """Whether a client waits for an answer to each message: one that waits for memory then holds up nothing else, nor,
+    in the generation "fair", one that waits for the disk. A real library may itself keep back what follows.
     """
     if not tables.simulated:
         return False
@@ -287,9 +287,10 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "the connection ended"
     if isinstance(event, Send) and (event.size > LARGE_BYTES or event.again):
         return "it may be on its way"
-    if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes:
+    short = tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes
+    if short and (tables.throttles or isinstance(event, Send) or not _awaits_all(tables, client)):
         return "there may have been no room"
-    if tables.throttles and scarce(tables, event.t1) and not (tables.paged and _awaits_all(tables, client)):
+    if tables.throttles and scarce(tables, event.t1) and not _awaits_all(tables, client):
         return "there may have been no room"
     if is_behind(tables, client, event):
         return "it may be behind a message that waits for room"

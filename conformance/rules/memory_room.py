@@ -194,9 +194,15 @@ def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
 
 def _was_to_fail(facts: Facts, send: Send) -> bool:
     """Whether nobody but a broker that was told to refuse what finds no room can have kept the answer back."""
-    event, entry = send.event, send.dest.applied.entry
+    entry = send.dest.applied.entry
+    return entry.send_fail_if_no_space and send.dest.kind == "queue" and _was_kept_waiting(facts, send)
+
+
+def _was_kept_waiting(facts: Facts, send: Send) -> bool:
+    """Whether nobody but the broker can have kept the answer back, for long, and nothing else that it was sent."""
+    event = send.event
     request = next((one for one in facts.asked if one.event is event), None)
-    if not entry.send_fail_if_no_space or send.dest.kind != "queue" or event.network or request is None:
+    if event.result != "unknown" or event.network or request is None:
         return False
     late = event.t1 - event.t0 >= facts.declared.lateness_ms * NS_PER_MS
     if not late or not request.connected or event.size > LARGE_BYTES or event.again:
@@ -341,7 +347,8 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     untold = (
         one.send.dest.topic or facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
     )
-    if names_room(one.send) and not untold and one.before + event.size < room:
-        yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
+    if not untold and one.before + event.size < room and (names_room(one.send) or _was_kept_waiting(facts, one.send)):
+        outcome = "refused" if event.result == "fail" else "waits"
+        yield broken(outcome, one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")
