@@ -292,9 +292,11 @@ def _charge(facts: Facts, event: SendEvent) -> int:
 def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
     """What was sent into temporary files, and into the store."""
     files, store = _Sent(), _Sent()
+    entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
+    letters = facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
     for send in facts.sends.values():
         event = send.event
-        if event.persistent:
+        if event.persistent or letters:  # which are kept in the store, whatever they were
             store.add(event, _charge(facts, event))
         # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
         if not event.persistent or send.dest.kind != "queue" or not facts.declared.persistent:

@@ -128,6 +128,12 @@ def test_refusals(before: int, persistent: bool, generation: str, verdict: Verdi
     assert kind(story, "MEM-030") is verdict
 
 
+@pytest.mark.parametrize(("letters", "verdict"), [(False, FAILS), (True, SILENT)])
+def test_dead_letters_of_what_is_not_persistent_are_in_the_store(letters: bool, verdict: VerdictKind) -> None:
+    story = kept(new(dead_letter_non_persistent=letters), 2000, persistent=False)
+    assert kind(kept(story, 1, result="fail", refusal=NO_ROOM), "MEM-030") is verdict
+
+
 @pytest.mark.parametrize(
     ("before", "ms", "world", "generation", "room", "behind"),
     [
