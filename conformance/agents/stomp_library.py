@@ -121,6 +121,8 @@ class StompLibrary(Library):
     def arrived(self, item: Delivered, message: str, now: Now) -> None:  # noqa: ARG002 - it has no clock to look at
         if item.consumer in self._inboxes and item.consumer not in self.browsers:
             self._inboxes[item.consumer].append((item, message))
+            if (item.consumer, message) in self._taken:  # it was sent again, and of the first nothing need be known now
+                self._taken[item.consumer, message] = item
 
     def take(self, consumer: str, now: Now) -> tuple[str | None, list[Notice]]:  # noqa: ARG002
         inbox = self._inboxes.get(consumer)
