@@ -359,12 +359,12 @@ class Client:
 
 
 class Window:
-    """What one open session had at a reading at rest."""
+    """What one open session had at a reading at rest; its window is for that many messages at ``least``."""
 
-    __slots__ = ("arrived", "doubted", "held", "session", "tried", "undone")
+    __slots__ = ("arrived", "doubted", "held", "least", "session", "tried", "undone")
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, least: int) -> None:
+        self.session, self.least = session, least
         self.held = session.held
         self.doubted = session.doubted
         self.undone = session.undone
@@ -373,7 +373,7 @@ class Window:
 
     def room(self) -> bool:
         """The broker has credit for it, for certain."""
-        return self.session.auto or self.held + self.doubted < self.session.prefetch
+        return self.session.auto or self.held + self.doubted < self.least
 
     def open(self) -> bool:
         """The same, and it has no reason to leave any message."""

@@ -49,6 +49,10 @@ def test_what_we_ship_is_read(path: Path) -> None:
     [
         ('[promises]\nprofils = ["core"]', "b.toml: promises.profils: unknown key; did you mean 'profiles'?"),
         ('[start]\ncommand = ["x"]\nredy = 1', "start.redy: unknown key; did you mean 'ready'?"),
+        (
+            '[promises]\ncapabilities = ["selector"]',
+            "capabilities: nothing needs 'selector'; did you mean 'selectors'?",
+        ),
         ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
         ('[promises]\nreject = "ignore"', "promises.reject: Invalid enum value 'ignore' (it is 'ignore')"),
         ('[start]\ncommand = ["x"]\nspeed = 0', "start.speed: Expected `int` >= 1 (it is 0)"),
