@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
-from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Session, Subscription, Window
+from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Subscription, Window
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -82,9 +81,8 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     dest.ledger.act, dest.ledger.stirred = None, False
     if event.size == 0 and not event.in_flight and not event.scheduled and not dest.kept:
         dest.epoch.unclear = False  # what this reading itself says may still be of the time before
-    reading.windows = [_window(tables, session) for session in dest.open.values()]
-    wild = [session for session in tables.wild if not session.end and covers(session, dest)]
-    reading.wild = [_window(tables, session) for session in wild]
+    reading.windows = [Window(session) for session in dest.open.values()]
+    reading.wild = [Window(session) for session in tables.wild if not session.end and covers(session, dest)]
     roomy = [window.session for window in (*reading.windows, *reading.wild) if window.room()]
     for session in roomy:
         session.rooms_ns.append(event.t0)
@@ -92,12 +90,6 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     _compare(reading)
     if dest.waiting and roomy:
         reading.waiting = list(dest.waiting.values())
-
-
-def _window(tables: Tables, session: Session) -> Window:
-    """How many messages a foreign broker gives to who asked for no number is its own affair."""
-    asked = tables.simulated or session.event is None or session.event.asked != UNASKED
-    return Window(session, session.prefetch if asked else 1)
 
 
 def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> None:

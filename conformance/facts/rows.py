@@ -243,10 +243,43 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
-                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
-                 "marks", "name", "opened", "overdrawn", "prefetch", "resent", "rooms_ns", "seen", "selective",
-                 "subscription", "sync", "tried", "twins", "uncertain", "undone", "wild")
+    __slots__ = (
+        "ack",
+        "auto",
+        "client",
+        "closed",
+        "connection",
+        "deliveries",
+        "dest",
+        "doubted",
+        "end",
+        "end_connection",
+        "ended_ns",
+        "event",
+        "freed_ns",
+        "gone_ns",
+        "held",
+        "known",
+        "least",
+        "leave",
+        "lost_ns",
+        "marks",
+        "name",
+        "opened",
+        "overdrawn",
+        "prefetch",
+        "resent",
+        "rooms_ns",
+        "seen",
+        "selective",
+        "subscription",
+        "sync",
+        "tried",
+        "twins",
+        "uncertain",
+        "undone",
+        "wild",
+    )
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -293,7 +326,7 @@ class Session:
         """Take the options of its ``subscribe``; None: nobody saw it subscribing, so nothing is taken for granted."""
         self.event = event
         self.known = event is not None and event.result == "ok"
-        self.prefetch = event.prefetch if event is not None else NEVER
+        self.prefetch = self.least = event.prefetch if event is not None else NEVER
         self.ack = event.ack if event is not None else "client"
         self.sync = event is not None and event.dispatch == "sync"
         #: It may rightly be without a message that waits, or others because of it, whatever its window.
@@ -359,12 +392,12 @@ class Client:
 
 
 class Window:
-    """What one open session had at a reading at rest; its window is for that many messages at ``least``."""
+    """What one open session had at a reading at rest."""
 
-    __slots__ = ("arrived", "doubted", "held", "least", "session", "tried", "undone")
+    __slots__ = ("arrived", "doubted", "held", "session", "tried", "undone")
 
-    def __init__(self, session: Session, least: int) -> None:
-        self.session, self.least = session, least
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.held = session.held
         self.doubted = session.doubted
         self.undone = session.undone
@@ -373,7 +406,7 @@ class Window:
 
     def room(self) -> bool:
         """The broker has credit for it, for certain."""
-        return self.session.auto or self.held + self.doubted < self.least
+        return self.session.auto or self.held + self.doubted < self.session.least
 
     def open(self) -> bool:
         """The same, and it has no reason to leave any message."""

@@ -24,7 +24,7 @@ from brokerproof.conformance.facts.rows import (
     Session,
     Transaction,
 )
-from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -293,4 +293,5 @@ def is_unclear(tables: Tables, session: Session, event: Ack) -> bool:
     for earlier in session.deliveries if session.resent else ():
         if earlier.state == HELD and earlier.event.message not in event.messages:
             settle(tables, earlier, DOUBTFUL)
+            earlier.undone_ns = min(earlier.undone_ns, event.t0 if event.tx is not None else NEVER)
     return len(event.messages) > 1 and (session.resent or any(one in session.twins for one in event.messages))

@@ -43,6 +43,9 @@ def test_what_was_rolled_back_may_be_sent_again() -> None:
     # It may be acknowledged as what it is now, or as what it was, and then is unknown; and so is what came before it.
     again = sent_again().ack("c0/1", "p0/1", mode="cumulative")
     assert kind(again.leave("c0/1").drain("q0").end(), "GEN-001") is not FAILS
+    # A range in the next transaction covers what came before it, whatever the client believes.
+    ranged = sent_again().begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2", mode="cumulative")
+    assert kind(ranged.abort("c0", "c0/tx2").arrive("c0/1", "p0/2", redelivered=True), "GEN-002") is not FAILS
     refused = sent_again().ack("c0/1", "p0/1", result="fail")
     assert refused.verdicts("GEN-102")["GEN-102"].verdict is not FAILS
     assert kind(sent_again().leave("c0/1").drain("q0").end(), "GEN-001") is FAILS
