@@ -243,43 +243,10 @@ class Session:
     """
 
     # fmt: off
-    __slots__ = (
-        "ack",
-        "auto",
-        "client",
-        "closed",
-        "connection",
-        "deliveries",
-        "dest",
-        "doubted",
-        "end",
-        "end_connection",
-        "ended_ns",
-        "event",
-        "freed_ns",
-        "gone_ns",
-        "held",
-        "known",
-        "least",
-        "leave",
-        "lost_ns",
-        "marks",
-        "name",
-        "opened",
-        "overdrawn",
-        "prefetch",
-        "resent",
-        "rooms_ns",
-        "seen",
-        "selective",
-        "subscription",
-        "sync",
-        "tried",
-        "twins",
-        "uncertain",
-        "undone",
-        "wild",
-    )
+    __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
+                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "least", "leave",
+                 "lost_ns", "marks", "name", "opened", "overdrawn", "prefetch", "resent", "rooms_ns", "seen",
+                 "selective", "subscription", "sync", "tried", "twins", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
