@@ -96,7 +96,8 @@ class StompLibrary(Library):
         if not keys or not all(self._taken.get(key) for key in keys):
             text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
             raise RefusedError("unknown-message", text)
-        known = [self._next(key) for key in keys]
+        ranged = isinstance(operation, ops.Ack) and operation.mode == "cumulative"
+        known = [self._next(key, ranged=ranged) for key in keys]
         if isinstance(operation, ops.Nack):
             for delivery in known[:-1]:
                 self._stomp.nack(delivery)
@@ -106,9 +107,11 @@ class StompLibrary(Library):
                 self._stomp.ack(delivery, transaction=operation.tx)
         return self._stomp.ack(known[-1], transaction=operation.tx, receipt=True)
 
-    def _next(self, key: tuple[str, str]) -> Delivered:
-        """The delivery that the next acknowledgement of a message names."""
+    def _next(self, key: tuple[str, str], *, ranged: bool) -> Delivered:
+        """The delivery that the next acknowledgement of a message names; a range ends with the last."""
         taken = self._taken[key]
+        if ranged:
+            del taken[:-1]
         if len(taken) > 1:
             return taken.pop(0)
         self._named.add(key)
