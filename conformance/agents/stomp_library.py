@@ -134,18 +134,24 @@ class StompLibrary(Library):
     def arrived(self, item: Delivered, message: str, now: Now) -> None:  # noqa: ARG002 - it has no clock to look at
         if item.consumer in self._inboxes and item.consumer not in self.browsers:
             self._inboxes[item.consumer].append((item, message))
-            if (key := (item.consumer, message)) in self._named:  # the broker may not know the one before any more
-                self._named.discard(key)
-                self._taken[key] = [item]
+            if (item.consumer, message) in self._named:  # the broker may not know the one before any more
+                self._takes(item.consumer, message, item)
+
+    def _takes(self, consumer: str, message: str, item: Delivered) -> None:
+        """An acknowledgement of this message may name that delivery from now on."""
+        taken = self._taken.setdefault((consumer, message), [])
+        if (consumer, message) in self._named and item not in taken:
+            self._named.discard((consumer, message))
+            taken.clear()
+        if item not in taken:
+            taken.append(item)
 
     def take(self, consumer: str, now: Now) -> tuple[str | None, list[Notice]]:  # noqa: ARG002
         inbox = self._inboxes.get(consumer)
         if not inbox:
             return None, []
         item, message = inbox.popleft()
-        taken = self._taken.setdefault((consumer, message), [])
-        if item not in taken:
-            taken.append(item)
+        self._takes(consumer, message, item)
         return message, []
 
     def is_empty(self, consumer: str) -> bool:
