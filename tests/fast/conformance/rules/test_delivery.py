@@ -28,9 +28,9 @@ def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     return verdict.verdict, verdict.outcome
 
 
-def sent_again(*, early: bool = False) -> Builder:
+def sent_again(dest: str = "q0", *, early: bool = False) -> Builder:
     """A broker sends again what was acknowledged in a transaction that is rolled back; ``early``: before that."""
-    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1")
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest).send("p0/2", dest)
     story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1", mode="cumulative")
     if early:
         return story.arrive("c0/1", "p0/1", redelivered=True).abort("c0")
@@ -40,6 +40,8 @@ def sent_again(*, early: bool = False) -> Builder:
 def test_what_was_rolled_back_may_be_sent_again() -> None:
     assert kind(sent_again(), "GEN-002") is HOLDS
     assert kind(sent_again(early=True), "GEN-002") is FAILS
+    assert kind(sent_again("t0").rest("t0"), "GEN-004") is not FAILS
+    assert kind(sent_again("t0", early=True), "GEN-004") is FAILS
     # It may be acknowledged as what it is now, or as what it was, and then is unknown; and so is what came before it.
     again = sent_again().ack("c0/1", "p0/1", mode="cumulative")
     assert kind(again.leave("c0/1").drain("q0").end(), "GEN-001") is not FAILS
