@@ -137,8 +137,11 @@ def settle(tables: Tables, delivery: Delivery, state: int) -> None:
     elif was == DOUBTFUL and state == SETTLED and not session.end:
         session.doubted -= 1
         ledger.doubted -= 1
-    elif was == RETURNED:
+    elif was == RETURNED and session.end:
         ledger.left = max(0, ledger.left - 1)
+    elif was == RETURNED:  # taken back after a rollback, and perhaps settled as what it was
+        session.doubted += state == DOUBTFUL
+        ledger.doubted += state == DOUBTFUL
     release(tables, delivery.copy)
 
 

@@ -53,6 +53,14 @@ def test_what_was_rolled_back_may_be_sent_again() -> None:
     assert kind(sent_again().leave("c0/1").drain("q0").end(), "GEN-001") is FAILS
 
 
+def test_what_was_taken_back_may_be_settled_as_what_it_was() -> None:
+    story = sent_again().begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2").arrive("c0/1", "p0/1", redelivered=True)
+    late = story.events[-2]
+    late.t0 = story.events[-4].t0 - 1  # it was written before the message came again
+    story.abort("c0", "c0/tx2").leave("c0/1").wait(60)
+    assert story.rest(in_flight=0, size=2).verdicts("INF-001")["INF-001"].verdict is not FAILS
+
+
 def test_what_was_rolled_back_may_wait_for_room() -> None:
     story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
     story.arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").arrive("c0/1", "p0/2").abort("c0")
