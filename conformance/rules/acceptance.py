@@ -105,7 +105,7 @@ def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Fin
 
 
 #: What else may be there while an operator takes everything away.
-AROUND: Final = ("operator", "browser", "selective", "priority", "memory", "limit", "stall")
+AROUND: Final = ("operator", "browser", "selective", "priority", "memory", "limit")
 
 
 class LeftBehind(NamedTuple):
