@@ -142,14 +142,20 @@ TOTALS: Final = ("enqueued", "dequeued", "dispatched", "expired")
 
 
 def brokers_at_rest(facts: Facts) -> list[Reading]:
-    """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty."""
+    """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty; in the
+    simulation also those beside which others were not read.
+    """
     if facts.marks.spans(RESOLVED, WHOLE):
         return []  # what an alias leads to may be a queue that nobody reads
     found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
     # Memory may keep from consumers what is there, and a queue manager's reports are nobody's messages.
     if facts.paged or is_queue_manager(facts):
         found = [one for one in found if not one.idle]
-    return [one for one in found if len(_parts(one)) + one.idle == one.event.destinations]
+    return [one for one in found if facts.simulated or _is_whole(one)]
+
+
+def _is_whole(reading: Reading) -> bool:
+    return len(_parts(reading)) + reading.idle == reading.event.destinations
 
 
 def _parts(reading: Reading) -> dict[str | None, Counters]:
@@ -161,14 +167,14 @@ def _parts(reading: Reading) -> dict[str | None, Counters]:
 @rule("INF-024", over=brokers_at_rest, handles=KINDS)
 def broker_adds_up(_facts: Facts, reading: Reading) -> Findings:
     """When nothing moves, the broker's own counts are the sums of its destinations' counts."""
-    parts = _parts(reading).values()
-    for name in (*LEVELS, *TOTALS):
+    parts, whole = _parts(reading).values(), _is_whole(reading)
+    for name in (*LEVELS, *TOTALS) if whole else TOTALS:
         own, others = getattr(reading.event, name), [getattr(part, name) for part in parts]
         if own is None or None in others:
             continue
         if own < sum(others) or (name in LEVELS and own > sum(others)):  # totals may be of those that are gone, too
             yield broken("different", reading, why=f"{name} is {own}, and {sum(others)} on its destinations together")
-        elif own:
+        elif own and whole:
             yield held("equal", "of what is there" if name in LEVELS else "of what has been there")
 
 
