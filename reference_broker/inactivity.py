@@ -36,7 +36,7 @@ Known exceptions to ``classic``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -55,31 +55,46 @@ KEEP_ALIVE: Final = "keep-alive"
 FAIL: Final = "fail"
 
 
-class MonitorAction(NamedTuple):
+class MonitorAction:
     """The result of one check.
 
     ``debug`` holds lines for the log of ActiveMQ's AbstractInactivityMonitor; ``reason`` and ``idle_ns`` belong to
     FAIL, and so does the line of the broker's transport, ``failure`` at ``level``.
     """
 
-    kind: str
-    reason: str = ""
-    idle_ns: int = 0
-    debug: tuple[str, ...] = ()
-    level: str = "DEBUG"
-    failure: str = ""
+    __slots__ = ("debug", "failure", "idle_ns", "kind", "level", "reason")
+
+    def __init__(
+        self,
+        kind: str,
+        reason: str = "",
+        idle_ns: int = 0,
+        debug: tuple[str, ...] = (),
+        *,
+        level: str = "DEBUG",
+        failure: str = "",
+    ) -> None:
+        self.kind = kind
+        self.reason = reason
+        self.idle_ns = idle_ns
+        self.debug = debug
+        self.level = level
+        self.failure = failure
 
 
 _QUIET: Final = MonitorAction(NOTHING)
 _BEAT: Final = MonitorAction(KEEP_ALIVE)
 
 
-class Periods(NamedTuple):
+class Periods:
     """What both ends agreed on. A period of 0 switches that direction off."""
 
-    read_ms: int
-    write_ms: int
-    initial_delay_ms: int
+    __slots__ = ("initial_delay_ms", "read_ms", "write_ms")
+
+    def __init__(self, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+        self.read_ms = read_ms
+        self.write_ms = write_ms
+        self.initial_delay_ms = initial_delay_ms
 
 
 def write_period_ms(read_ms: int) -> int:

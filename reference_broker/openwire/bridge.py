@@ -50,29 +50,43 @@ HELD_ALREADY: Final = "duplicate-id"
 class PassedOn(Notice):
     """A message has come from the near broker and is on its way to the far one, as ``message``."""
 
-    dispatch: MessageDispatch
-    message: Message
+    __slots__ = ("dispatch", "message")
+
+    def __init__(self, dispatch: MessageDispatch, message: Message) -> None:
+        self.dispatch = dispatch
+        self.message = message
 
 
 class Confirmed(PassedOn):
     """The far broker has it; the near one is told."""
 
+    __slots__ = ()
+
 
 class Settled(PassedOn):
     """The near broker knows that it has crossed, or that it could not."""
+
+    __slots__ = ()
 
 
 class Listening(Notice):
     """The near broker gives what is on a queue to this consumer of the near session."""
 
-    consumer: str
-    queue: str
+    __slots__ = ("consumer", "queue")
+
+    def __init__(self, consumer: str, queue: str) -> None:
+        self.consumer = consumer
+        self.queue = queue
 
 
 class GivenUp(PassedOn):
     """It cannot cross, and becomes a dead letter of the near broker; ``text`` says why."""
 
-    text: str
+    __slots__ = ("text",)
+
+    def __init__(self, dispatch: MessageDispatch, message: Message, text: str) -> None:
+        super().__init__(dispatch, message)
+        self.text = text
 
 
 def passed_on(dispatch: MessageDispatch, path: tuple[str, ...]) -> Message:

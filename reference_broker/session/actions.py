@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from brokerproof.reference_broker.security.identity import Credentials
 
 
-class Action(Struct, eq=False):
+class Action:
     """What the edge must do."""
+
+    __slots__ = ()
 
 
 class OutputReady(Action):
     """There is something to write on this connection."""
 
-    connection: int
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
 
 
 class Close(Action):
@@ -23,24 +26,33 @@ class Close(Action):
     ``idle_ns`` is the time since the peer's last byte; ``inactive`` tells a monitor's close from the others.
     """
 
-    connection: int
-    reason: str
-    idle_ns: int
-    inactive: bool
+    __slots__ = ("connection", "idle_ns", "inactive", "reason")
+
+    def __init__(self, connection: int, reason: str, idle_ns: int, inactive: bool) -> None:
+        self.connection = connection
+        self.reason = reason
+        self.idle_ns = idle_ns
+        self.inactive = inactive
 
 
 class Throttle(Action):
     """Stop (``blocked``) or start again to read from a connection."""
 
-    connection: int
-    blocked: bool
+    __slots__ = ("blocked", "connection")
+
+    def __init__(self, connection: int, blocked: bool) -> None:
+        self.connection = connection
+        self.blocked = blocked
 
 
 class Authenticate(Action):
     """Find out who a peer is, beside the loop, and tell ``Node.admit``."""
 
-    connection: int
-    credentials: Credentials
+    __slots__ = ("connection", "credentials")
+
+    def __init__(self, connection: int, credentials: Credentials) -> None:
+        self.connection = connection
+        self.credentials = credentials
 
 
 class Answered(Action):
@@ -48,20 +60,30 @@ class Answered(Action):
     ``text`` not empty).
     """
 
-    request: int
-    count: int
-    code: str = ""
-    text: str = ""
-    shown: list[str] = []
+    __slots__ = ("code", "count", "request", "shown", "text")
+
+    def __init__(
+        self, request: int, count: int, code: str = "", text: str = "", shown: list[str] | None = None
+    ) -> None:
+        self.request = request
+        self.count = count
+        self.shown = shown or []
+        self.code = code
+        self.text = text
 
 
 class Sync(Action):
     """Make the journal safe."""
 
+    __slots__ = ()
+
 
 class Log(Action):
     """A line for the broker's log."""
 
-    level: str
-    logger: str
-    text: str
+    __slots__ = ("level", "logger", "text")
+
+    def __init__(self, level: str, logger: str, text: str) -> None:
+        self.level = level
+        self.logger = logger
+        self.text = text

@@ -13,20 +13,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from msgspec import Struct
 
-
-class Limits(Struct, eq=False, kw_only=True):
+class Limits:
     """What a peer may send. A line is one header without its end. OpenWire's are ``max_frame_bytes``, whether frames
     may be written tightly, and how many objects either end remembers (0: no caches).
     """
 
-    max_headers: int = 1000
-    max_header_bytes: int = 10 * 1024
-    max_body_bytes: int = 16 * 1024 * 1024
-    max_frame_bytes: int = 100 * 1024 * 1024
-    tight_encoding: bool = True
-    cache_size: int = 1024
+    __slots__ = ("cache_size", "max_body_bytes", "max_frame_bytes", "max_header_bytes", "max_headers", "tight_encoding")
+
+    def __init__(
+        self,
+        *,
+        max_headers: int = 1000,
+        max_header_bytes: int = 10 * 1024,
+        max_body_bytes: int = 16 * 1024 * 1024,
+        max_frame_bytes: int = 100 * 1024 * 1024,
+        tight_encoding: bool = True,
+        cache_size: int = 1024,
+    ) -> None:
+        self.max_headers = max_headers
+        self.max_header_bytes = max_header_bytes
+        self.max_body_bytes = max_body_bytes
+        self.max_frame_bytes = max_frame_bytes
+        self.tight_encoding = tight_encoding
+        self.cache_size = cache_size
 
 
 class FramingError(Exception):
