@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ _LINES = (
     ("start", 'clock = "libfaketime"', ""),
     ("settings", 'timestamping = ["--timestamping", "{ttl_ceiling_ms}"]', "timestamping"),
     ("settings", 'memory_limit_bytes = ["--memory-limit", "{value}"]', "memory-limit"),
-    ("settings", 'redelivery = ["--redeliveries", "{maximum},{initial_ms},{pause_ms}"]', "broker-redelivery"),
+    ("settings", 'redelivery = ["--redeliveries", "{maximum}"]', "broker-redelivery"),
     ("counters", 'kind = "stomp-statistics"', "counters"),
     ("counters", 'at = "/queue/ActiveMQ.Statistics.Destination.{name}"', ""),
     (
@@ -79,9 +78,7 @@ def _profiled(broker: str) -> ProfileAdapter:
 
 def _written(url: str, adapter: ProfileAdapter) -> str:
     offered = adapter.capabilities()
-    _, _, version = adapter.label.partition(" ")
-    greeting = re.match(r"[A-Za-z][\w.+-]*", adapter.found().server)
-    name = greeting[0].lower() if greeting else adapter.located.profile.name
+    name, _, version = adapter.label.partition(" ")
     words = ", ".join(f'"{word}"' for word in offered)
     lines = [
         f'format = "{FORMAT}"',
