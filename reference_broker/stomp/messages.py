@@ -76,6 +76,9 @@ def _described(
     headers = frame.headers
     if not _UNSUPPORTED_NAMES.isdisjoint(headers):
         refuse_unsupported(frame, _UNSUPPORTED)
+    delay_ms = number(headers, "AMQ_SCHEDULED_DELAY", 0)
+    if delay_ms < 0:
+        raise StompProtocolError(f"AMQ_SCHEDULED_DELAY:{delay_ms} is negative; send 0 or more milliseconds")
     sequence = number(headers, "JMSXGroupSeq", 0)
     if not -(2**31) <= sequence < 2**31:
         # OpenWire has no room for it: every consumer that speaks it would lose its connection.
@@ -86,7 +89,7 @@ def _described(
         frame.body,
         timestamp_ms=number(headers, "timestamp", now.wall_ms),
         expiration_ms=number(headers, "expires", 0),
-        delay_ms=number(headers, "AMQ_SCHEDULED_DELAY", 0),
+        delay_ms=delay_ms,
         persistent=persistent,
         priority=min(max(number(headers, "priority", DEFAULT_PRIORITY), 0), 9),
         properties={name: value for name, value in headers.items() if name not in MESSAGE_HEADERS},

@@ -377,6 +377,7 @@ REFUSED = [
     ("SEND", {"destination": "/queue/q", "timestamp": " 1"}, "timestamp: 1 is not a number"),
     ("SEND", {"destination": "/queue/q", "priority": "high"}, "priority:high is not a number"),
     ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "1.5"}, "AMQ_SCHEDULED_DELAY:1.5 is not a number"),
+    ("SEND", {"destination": "/queue/q", "AMQ_SCHEDULED_DELAY": "-1"}, "AMQ_SCHEDULED_DELAY:-1 is negative"),
     (
         "SEND",
         {"destination": "/queue/q", "JMSXGroupID": "g", "JMSXGroupSeq": "2147483648"},
