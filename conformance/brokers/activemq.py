@@ -44,7 +44,7 @@ from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import pattern
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
-from brokerproof.conformance.experiment.policies import entry_for, specificity
+from brokerproof.conformance.experiment.policies import divided, entry_for, specificity
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
 from brokerproof.conformance.experiment.steps.send import Send
 
@@ -304,7 +304,8 @@ def redelivery_refusal(program: Program, label: str) -> str:
     if len({policy.dead_letter for policy in policies}) > 1:
         return f"{label} makes dead letters of what was tried too often on all queues, or on none (redelivery)"
     plugin = msgspec.structs.replace(broker, policies=entries)
-    for dest in program.destinations:
+    queues = [one for dest in program.destinations for one in (dest, *dest.of) if one.kind == "queue"]
+    for dest in queues:
         found = entry_for(plugin, dest.name, topic=False)
         if found is not None and found is not entry_for(broker, dest.name, topic=False):
             return f"{label} redelivers on {dest.name} by the wider policy {found.match} (redelivery)"
@@ -339,9 +340,9 @@ def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
     """One entry for each kind and pattern. Of several ActiveMQ takes any, and it knows no ``queue://`` in a pattern."""
     found: dict[tuple[str, str], PolicyEntry] = {}
     for entry in sorted(broker.policies, key=lambda entry: specificity(entry.match)):
-        scheme, _, match = entry.match.rpartition("://")
+        only, match = divided(entry.match)
         for kind in KINDS:
-            if scheme in {"", kind}:
+            if only in {"", kind}:
                 found.setdefault((kind, match), _policy(broker, entry, kind, pattern(match)))
     return list(found.values())
 

@@ -28,15 +28,20 @@ DURABLE: Final = 100
 TOPIC: Final = 32767
 
 
-def matches(pattern: str, dest: str, *, topic: bool) -> bool:
-    """Whether a pattern covers a destination's name: ``*`` is one element, a last ``>`` all that follow, or none."""
-    kind = "topic://" if topic else "queue://"
+def divided(pattern: str) -> tuple[str, str]:
+    """``queue`` or ``topic`` if a pattern covers only these, else "", and the pattern without that."""
     for prefix in PREFIXES:
         if pattern.startswith(prefix):
-            if prefix != kind:
-                return False
-            pattern = pattern[len(prefix) :]
-    wanted, given = pattern.split("."), dest.split(".")
+            return prefix.removesuffix("://"), pattern[len(prefix) :]
+    return "", pattern
+
+
+def matches(pattern: str, dest: str, *, topic: bool) -> bool:
+    """Whether a pattern covers a destination's name: ``*`` is one element, a last ``>`` all that follow, or none."""
+    kind, name = divided(pattern)
+    if kind not in {"", "topic" if topic else "queue"}:
+        return False
+    wanted, given = name.split("."), dest.split(".")
     if wanted[-1] == ">":
         wanted.pop()
         given = given[: len(wanted)]
@@ -45,10 +50,8 @@ def matches(pattern: str, dest: str, *, topic: bool) -> bool:
 
 def specificity(pattern: str) -> tuple[list[int], int]:
     """Sort key: smaller is more specific."""
-    for prefix in PREFIXES:
-        if pattern.startswith(prefix):
-            return [_RANKS.get(element, 0) for element in pattern[len(prefix) :].split(".")], 0
-    return [_RANKS.get(element, 0) for element in pattern.split(".")], 1
+    kind, name = divided(pattern)
+    return [_RANKS.get(element, 0) for element in name.split(".")], 0 if kind else 1
 
 
 def entry_for(broker: BrokerSpec, dest: str, *, topic: bool, temporary: bool = False) -> PolicySpec | None:

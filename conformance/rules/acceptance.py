@@ -5,7 +5,7 @@ somebody uses (GEN-109). What may forbid a request: ``facts/permission.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from brokerproof.conformance.experiment.history import (
     Abort,
@@ -23,7 +23,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.rows import Copy, Delivery, Session
 from brokerproof.conformance.facts.selectors import is_none
@@ -104,10 +104,6 @@ def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Fin
         yield broken("refused", row, why=f"nothing forbids it; the broker said {row.heard.refused!r}")
 
 
-#: What else may be there while an operator takes everything away.
-AROUND: Final = ("operator", "browser", "selective", "priority", "memory", "limit")
-
-
 class LeftBehind(NamedTuple):
     """A message that waited on a queue for certain when an operator purged it, or moved what it had, and that came from
     there to who came afterwards.
@@ -140,7 +136,7 @@ def _waited(copy: Copy, operation: Operate) -> bool:
     return send.confirmed and not send.delayed and len(send.copies) == 1 and send.accepted[1] < operation.t0
 
 
-@rule("GEN-107", over=obeyed, handles=AROUND)
+@rule("GEN-107", over=obeyed, handles=but("restart", "wildcard", "pause", "redelivery", "repeated", "mqsc"))
 def operators_are_obeyed(facts: Facts, row: Request | LeftBehind) -> Findings:
     """What an operator asks of a queue that is there is done."""
     if isinstance(row, Request):

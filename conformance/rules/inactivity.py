@@ -18,6 +18,7 @@ from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
 from brokerproof.conformance.facts.marks import but
+from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
@@ -29,8 +30,6 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule, uns
 SILENT_NS = 1_000_000_000
 #: Messages of this size may take long.
 LARGE_BYTES = 64 * 1024
-#: What a broker of ActiveMQ's kind offers unless it is told otherwise (wireFormat.maxInactivityDuration, …InitalDelay).
-DEFAULT_OFFER = MonitorSpec(read_ms=30_000, initial_delay_ms=10_000)
 
 
 class Link:

@@ -19,6 +19,7 @@ from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
@@ -236,3 +237,13 @@ def test_activemq_is_not_asked_for_a_redelivery_that_it_cannot_be_told(policies:
     refusal = redelivery_refusal(program, "activemq 5.17.2")
     assert refusal.endswith(reason)
     assert bool(refusal) == bool(reason)
+
+
+def test_a_redelivery_policy_is_about_queues_and_about_the_parts_of_composites() -> None:
+    def refused(*dests: Destination) -> str:
+        broker = BrokerSpec(policies=[PolicySpec("x"), PolicySpec(redelivery=LATER)])
+        program = stories()["live-redelivery"].program
+        return redelivery_refusal(msgspec.structs.replace(program, broker=broker, destinations=list(dests)), "activemq")
+
+    assert not refused(Destination("x", "topic"), Destination("q0", "queue"))
+    assert "on x by" in refused(Destination("x,q0", "composite", of=queues("x", "q0")))
