@@ -314,11 +314,10 @@ def the_shorter_offer_counts(facts: Facts, row: Link | Client | ProbeEvent) -> F
     """Both ends use the shorter of the two offered periods and of the two initial delays."""
     offer = facts.declared.monitor_offer
     if isinstance(row, ProbeEvent):
-        wanted = offer or DEFAULT_OFFER
-        if row.heard.offer_ms not in {(wanted.read_ms, wanted.initial_delay_ms), None} and wanted.read_ms > 0:
-            yield broken(
-                "unlike-its-settings", row, why=f"it is to offer {wanted.read_ms}, {wanted.initial_delay_ms} ms"
-            )
+        wanted, heard = offer or DEFAULT_OFFER, row.heard.offer_ms
+        if heard is not None and heard != (wanted.read_ms, wanted.initial_delay_ms) and wanted.read_ms > 0:
+            why = f"it offered {heard[0]} and {heard[1]} ms instead of {wanted.read_ms} and {wanted.initial_delay_ms}"
+            yield broken("unlike-its-settings", row, why=why)
         return
     told = "" if offer is None else f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms"
     if isinstance(row, Link):
