@@ -41,8 +41,10 @@ class StompLibrary(Library):
         self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
         #: Consumers that have been asked for on this connection; what is on its way to one that left still comes.
         self._subscribed: set[str] = set()
-        #: (consumer, message) -> the delivery that its application took last, which an acknowledgement must name.
-        self._taken: dict[tuple[str, str], Delivered] = {}
+        #: (consumer, message) -> the deliveries that its application took and that an acknowledgement may name, oldest
+        #: first: of a message with several copies each is named once; the last one stays, for a rollback may undo that.
+        self._taken: dict[tuple[str, str], list[Delivered]] = {}
+        self._named: set[tuple[str, str]] = set()
 
     def send(self, operation: ops.Send, now: Now) -> tuple[str, Stamps]:
         ttl_ms = operation.ttl_ms
@@ -90,11 +92,12 @@ class StompLibrary(Library):
     def settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> str:
         if isinstance(operation, ops.Acknowledge):
             raise RefusedError("unsupported", f"STOMP knows no acknowledgement of type {operation.type}")
-        found = [self._taken.get((operation.consumer, message)) for message in operation.messages]
-        known = [delivery for delivery in found if delivery is not None]
-        if len(known) != len(found) or not known:
+        keys = [(operation.consumer, message) for message in operation.messages]
+        if not keys or not all(self._taken.get(key) for key in keys):
             text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
             raise RefusedError("unknown-message", text)
+        ranged = isinstance(operation, ops.Ack) and operation.mode == "cumulative"
+        known = [self._next(key, ranged=ranged) for key in keys]
         if isinstance(operation, ops.Nack):
             for delivery in known[:-1]:
                 self._stomp.nack(delivery)
@@ -103,6 +106,16 @@ class StompLibrary(Library):
             for delivery in known[:-1]:
                 self._stomp.ack(delivery, transaction=operation.tx)
         return self._stomp.ack(known[-1], transaction=operation.tx, receipt=True)
+
+    def _next(self, key: tuple[str, str], *, ranged: bool) -> Delivered:
+        """The delivery that the next acknowledgement of a message names; a range ends with the last."""
+        taken = self._taken[key]
+        if ranged:
+            del taken[:-1]
+        if len(taken) > 1:
+            return taken.pop(0)
+        self._named.add(key)
+        return taken[0]
 
     def detach(self, consumer: str) -> None:
         self._inboxes.pop(consumer, None)
@@ -121,13 +134,24 @@ class StompLibrary(Library):
     def arrived(self, item: Delivered, message: str, now: Now) -> None:  # noqa: ARG002 - it has no clock to look at
         if item.consumer in self._inboxes and item.consumer not in self.browsers:
             self._inboxes[item.consumer].append((item, message))
+            if (item.consumer, message) in self._named:  # the broker may not know the one before any more
+                self._takes(item.consumer, message, item)
+
+    def _takes(self, consumer: str, message: str, item: Delivered) -> None:
+        """An acknowledgement of this message may name that delivery from now on."""
+        taken = self._taken.setdefault((consumer, message), [])
+        if (consumer, message) in self._named and item not in taken:
+            self._named.discard((consumer, message))
+            taken.clear()
+        if item not in taken:
+            taken.append(item)
 
     def take(self, consumer: str, now: Now) -> tuple[str | None, list[Notice]]:  # noqa: ARG002
         inbox = self._inboxes.get(consumer)
         if not inbox:
             return None, []
         item, message = inbox.popleft()
-        self._taken[consumer, message] = item
+        self._takes(consumer, message, item)
         return message, []
 
     def is_empty(self, consumer: str) -> bool:

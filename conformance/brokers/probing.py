@@ -43,6 +43,7 @@ ABSENT_MS = 400
 #: The delay that is asked for; a broker that works in whole seconds may halve it.
 DELAY_MS = 1500
 _BEAT_MS = 1000
+_EXPIRED = b" expired"
 _DEAD_LETTERS = "/queue/ActiveMQ.DLQ"
 
 
@@ -161,11 +162,12 @@ def probe(access: Access) -> Found:
         server = line.greeting.get("server", "")
         _plain(line, f"/queue/plain.{run}", access)
         monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
-    questions = {
+    letters: list[bytes] = []
+    questions: dict[str, Callable[[Line, str], bool]] = {
         "ttl": _ttl,
         "delay": _delay,
         "prefetch": _prefetch,
-        "nack": _nack,
+        "nack": partial(_nack, letters),
         "persistent": _persistent,
         "topics": _topics,
         "selectors": _selectors,
@@ -183,7 +185,7 @@ def probe(access: Access) -> Found:
     found = {name for name, answer in told.items() if answer.result()}
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
-    if "nack" in capabilities:
+    if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
     asked = ("monitor", *(name for name in questions if name != "stamps"), *longer, "dead-letter")
     return Found(sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked)
@@ -269,9 +271,13 @@ def _prefetch(line: Line, name: str) -> bool:
     return moved
 
 
-def _nack(line: Line, name: str) -> bool:
-    """A rejected message goes to the dead letters at once and says where it came from."""
+def _nack(letters: list[bytes], line: Line, name: str) -> bool:
+    """A rejected message goes to the dead letters at once and says where it came from. ``letters``: what else of ours
+    is found there; a broker that buries what is rejected may throw away what has expired.
+    """
     queue = f"/queue/{name}"
+    expired = str(_now_ms() - 60_000)
+    line.send(queue, f"{name}{_EXPIRED.decode()}", persistent="true", expires=expired, timestamp=expired)
     line.send(queue, name, persistent="true")
     line.subscribe(queue, "client-individual")
     found = line.message(ANSWER_MS)
@@ -282,9 +288,11 @@ def _nack(line: Line, name: str) -> bool:
     deadline_ns = time.monotonic_ns() + ANSWER_MS * 1_000_000
     while time.monotonic_ns() < deadline_ns:
         letter = line.message(ABSENT_MS)
-        if letter is not None and letter.body == name.encode():
-            # Only our own is taken away; what others left there stays.
-            line.ask("ACK", _settlement(letter))
+        if letter is None or not letter.body.startswith(name.encode()):
+            continue  # what others left there stays
+        line.ask("ACK", _settlement(letter))
+        letters.append(letter.body.removeprefix(name.encode()))
+        if letter.body == name.encode():
             return letter.headers.get("original-destination") == queue
     return False
 
@@ -402,3 +410,8 @@ def _settlement(message: Frame) -> dict[str, str]:
     if "ack" in headers:
         return {"id": headers["ack"]}
     return {"message-id": headers.get("message-id", ""), "subscription": headers.get("subscription", "")}
+
+
+_ASKED = (_ttl, _delay, _prefetch, _nack, _persistent, _topics, _selectors, _transactions, _durables, _browsers)
+#: Capability -> what its probe looks for.
+MEANT = {ask.__name__[1:]: (ask.__doc__ or "").partition(".")[0] for ask in _ASKED}

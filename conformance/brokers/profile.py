@@ -19,10 +19,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from brokerproof.chaos.brokers.archives import FORMS, is_wanted
+from brokerproof.conformance.brokers.switches import BESIDE
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.wire_names import DEFAULTS, WORDS, WireNames
-from brokerproof.conformance.requirements.catalogue import PROFILES
+from brokerproof.conformance.requirements.catalogue import PROFILES, default_catalogue
 
 FORMAT = "brokerproof/broker/1"
 #: What begins the name of a Python class in a profile: ``python:module:Class``.
@@ -313,6 +314,11 @@ def _check(located: Located) -> None:
             raise located.wrong(
                 "promises.profiles", f"{name!r} is none; {suggestion(name, PROFILES)}known: {', '.join(PROFILES)}"
             )
+    known = {*(need for one in default_catalogue() for need in one.needs), *BESIDE}
+    for word in profile.promises.capabilities or ():
+        if word not in known:
+            text = f"nothing needs {word!r}; {suggestion(word, known)}known: {', '.join(sorted(known))}"
+            raise located.wrong("promises.capabilities", text)
     _check_names(located)
     for word in profile.counters.map if profile.counters is not None else ():
         if word not in FIGURES:

@@ -61,7 +61,7 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
         return ""
     spoken = {"core", *(_SPOKEN[kind] for kind in protocols if kind in _SPOKEN)}
     said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
-    said |= {"nack", "dead-letter"} if promises.reject == "dead-letter" else set()
+    said |= {"nack"} if promises.reject == "dead-letter" else set()  # of what expires it says nothing
     named = any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
     if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
         return ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
-from brokerproof.conformance.brokers.probing import ANSWER_MS, Line, ProbeError, read_clock, stamps
+from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, read_clock, stamps
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -188,7 +188,8 @@ def _claims(adapter: ProfileAdapter) -> Proof:
     claimed, found = adapter.located.profile.promises.capabilities or [], adapter.found()
     absent = [word for word in claimed if word in found.asked and word not in found.capabilities]
     if absent:
-        return Proof("promises.capabilities", "wrong", f"{', '.join(absent)}: a probe says that it does not")
+        told = [f"{word} ({MEANT[word]})" if word in MEANT else word for word in absent]
+        return Proof("promises.capabilities", "wrong", f"{', '.join(told)}: a probe says that it does not")
     unknown = [word for word in claimed if word not in found.asked]
     text = f"no probe knows {', '.join(unknown)}" if unknown else "each was tried"
     return Proof("promises.capabilities", "not proven" if unknown else "ok", text)

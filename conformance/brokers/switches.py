@@ -9,6 +9,8 @@ BY_SETTING = {
     "redelivery": "broker-redelivery",
     "connector": "connector",
 }
+#: Capabilities that no requirement needs: what programs may ask for.
+BESIDE = ("absolute-delay", "jms-selectors")
 #: Capability -> the line of a profile that switches it on, and what is missing without it.
 LINES = {
     "counters": "[counters] is missing: nobody tells figures",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ _LINES = (
     ("start", 'clock = "libfaketime"', ""),
     ("settings", 'timestamping = ["--timestamping", "{ttl_ceiling_ms}"]', "timestamping"),
     ("settings", 'memory_limit_bytes = ["--memory-limit", "{value}"]', "memory-limit"),
-    ("settings", 'redelivery = ["--redeliveries", "{maximum}"]', "broker-redelivery"),
+    ("settings", 'redelivery = ["--redeliveries", "{maximum},{initial_ms},{pause_ms}"]', "broker-redelivery"),
     ("counters", 'kind = "stomp-statistics"', "counters"),
     ("counters", 'at = "/queue/ActiveMQ.Statistics.Destination.{name}"', ""),
     (
@@ -78,7 +79,9 @@ def _profiled(broker: str) -> ProfileAdapter:
 
 def _written(url: str, adapter: ProfileAdapter) -> str:
     offered = adapter.capabilities()
-    name, _, version = adapter.label.partition(" ")
+    _, _, version = adapter.label.partition(" ")
+    greeting = re.match(r"[A-Za-z][\w.+-]*", adapter.found().server)
+    name = greeting[0].lower() if greeting else adapter.located.profile.name
     words = ", ".join(f'"{word}"' for word in offered)
     lines = [
         f'format = "{FORMAT}"',

@@ -57,6 +57,8 @@ class ConsumerState:
     def took(self, message: str) -> None:
         """The application was given a message that it must settle."""
         self.places[message] = len(self.places)
+        if message and message in self.unsettled:
+            self.unsettled.remove(message)  # it was sent again, behind what had come meanwhile
         self.unsettled.append(message)
 
     def settle(self, messages: list[str], tx: str = "") -> None:

@@ -54,6 +54,13 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """Whether anybody has told them."""
         return self is not UNKNOWN
 
+    @property
+    def leaves_rollbacks(self) -> bool:
+        """What it acknowledged in a transaction that was rolled back, it does not give out again by itself; STOMP does
+        not say whether the broker sends it once more.
+        """
+        return self.transaction_scope == "connection" and not self.settles_by_itself
+
 
 STOMP: Final = Traits(settles_on_write=True, awaits_receipt=True, transaction_scope="connection")
 JMS: Final = Traits(

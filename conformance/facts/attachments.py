@@ -25,6 +25,7 @@ from brokerproof.conformance.experiment.history import (
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Subscription
@@ -299,6 +300,8 @@ class Attachments:
         return session
 
     def _bound(self, session: Session) -> None:
+        if not self.tables.simulated and session.event is not None and session.event.asked == UNASKED:
+            session.least = 1  # how much a foreign broker gives to who asks for no number is its own affair
         if not session.known:
             # It may never have existed, or have ended at any time without anybody seeing it.
             session.lost_ns = session.opened[0]

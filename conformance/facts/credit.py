@@ -127,7 +127,7 @@ class Credit:
         load = self._loads.get(session.name)
         if load is None:
             load = self._loads[session.name] = Load(self._tables, session)
-        return load.most(t0, t1) < session.prefetch
+        return load.most(t0, t1) < session.least
 
     def most(self, dest: Destination, t0: int, t1: int) -> int:
         """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
@@ -159,9 +159,7 @@ class Credit:
         if not attached:
             return []
         most = self.most(dest, from_ns, until_ns)
-        return [
-            s for s in attached if s.auto or s.prefetch >= (self._most_for(s, from_ns, until_ns) if s.wild else most)
-        ]
+        return [s for s in attached if s.auto or s.least >= (self._most_for(s, from_ns, until_ns) if s.wild else most)]
 
     def waited_for(self, delivery: Delivery, from_ns: int) -> bool:
         """Whether the session at which a copy arrived first had room for it all the time from ``from_ns`` on, nothing
@@ -177,7 +175,7 @@ class Credit:
         others = [other for other in delivery.dest.sessions if other is not session and other.opened[0] <= until_ns]
         if any(not other.known or leaving_ns(other) <= until_ns for other in others if departed_ns(other) >= from_ns):
             return False
-        return session.auto or session.prefetch >= self.most(delivery.dest, from_ns, until_ns)
+        return session.auto or session.least >= self.most(delivery.dest, from_ns, until_ns)
 
     def _most_for(self, session: Session, t0: int, t1: int) -> int:
         """The same on all destinations of a wildcard."""

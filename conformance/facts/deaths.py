@@ -63,6 +63,8 @@ def letter_is_due(tables: Tables, copy: Copy) -> bool:
     """Whether the dead letter of a copy that expired must have been found; of all copies of a message the first may be
     the only one that gets one.
     """
+    if "dead-letter" not in tables.header.capabilities:
+        return False  # it may throw away what has expired
     dest = copy.dest
     gone = any(operation.t1 >= copy.send.event.t0 for operation in dest.purges)
     letters = any(one.dead_letters for one in copy.send.copies.values())

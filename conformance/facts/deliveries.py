@@ -32,6 +32,8 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
         return False
     if tables.restarted(first.send.event.t0, second.event.t1):
         return False
+    if first.undone_ns <= second.event.t1:
+        return False
     refused = first.settlement
     if isinstance(refused, Discard) and refused.t0 <= second.event.t1:
         return False  # an expired-ack with which the broker's clock disagrees gives the message back

@@ -51,8 +51,8 @@ class Ledger:
 
     # fmt: off
     __slots__ = ("act", "arrived", "browsed", "browsing", "conserved", "counting", "departed", "doubted", "from_start",
-                 "ghosts", "held", "in_flight", "left", "loose", "pledged", "purge", "reset", "reset_held", "sent",
-                 "shaken", "shown", "stirred", "stretch", "unaccounted", "undone", "zeroed")
+                 "ghosts", "held", "in_flight", "kept", "left", "loose", "pledged", "purge", "reset", "reset_held",
+                 "sent", "shaken", "shown", "stirred", "stretch", "unaccounted", "undone", "zeroed")
     # fmt: on
 
     def __init__(self) -> None:
@@ -73,6 +73,8 @@ class Ledger:
         #: Least and greatest in-flight count that agrees with what was seen; what browsers that are there hold of it.
         self.in_flight: Span = (0, NEVER)
         self.browsing = 0
+        #: Acknowledged in transactions that are open or were rolled back, and in flight for certain.
+        self.kept = 0
         #: Whether what came less what went is what is there; None: not known. ``counting``: how the broker can be
         #: counting what a scheduler keeps, as far as it was seen: 1 not as having come, 2 as having come, 3 either.
         self.conserved: bool | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import Destination
+from brokerproof.conformance.facts.rows import Destination, Send
 from brokerproof.conformance.facts.settling import expect_no_dead_letter, release, settled_after
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
@@ -70,3 +70,28 @@ def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:
     ledger.operate(event, late, busy=busy and not empty and not (event.op == "purge" and nothing))
     if event.op == "move" and event.to == dest.name:
         ledger.purge = None  # it is filled by others than producers
+
+
+def moved_from(tables: Tables, send: Send, dest: Destination, by_ns: int) -> Destination | None:
+    """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
+    if send.dest.kind not in {"composite", "virtual"} or dest.topic or is_copied(tables, send, dest):
+        return None
+    moved = moved_to(tables, dest, by_ns)
+    for name in list(moved):  # what was moved may have been moved before
+        moved.update(moved_to(tables, tables.destination(name), by_ns))
+    queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
+    found = [queue for queue in queues if queue.name in moved and not queue.topic]
+    fresh = [queue for queue in found if queue.name not in send.copies]
+    return next(iter((*fresh, *found)), None)
+
+
+def moved_to(tables: Tables, dest: Destination, by_ns: int) -> dict[str, None]:
+    """The queues from which an operator had begun to move something here; the answer may have come later."""
+    return dict.fromkeys(one.dest for one in tables.moves if one.to == dest.name and one.t0 <= by_ns)
+
+
+def is_copied(tables: Tables, send: Send, dest: Destination) -> bool:
+    """Whether what was sent to that name becomes a copy on this destination."""
+    if send.dest.kind not in {"composite", "virtual"}:
+        return False
+    return any(part in {dest.name, dest.virtual} for part in tables.names.parts(send.dest.name))

@@ -87,7 +87,7 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
     if not session.known or session.event is None:
         return []
     rooms = session.rooms_ns[bisect_left(session.rooms_ns, session.event.t1) :]
-    if len(session.deliveries) >= session.prefetch:
+    if len(session.deliveries) >= session.least:
         return rooms
     rests = tables.rests_ns
     found = rests[bisect_left(rests, session.event.t1) : bisect_left(rests, session.lost_ns)]

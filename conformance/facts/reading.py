@@ -94,18 +94,21 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
 
 def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> None:
     """What is in flight, now that nothing moves. Of sessions of unknown existence nothing is certain."""
-    ledger, unknown, guessed, doubt = reading.ledger, 0, 0, 0
+    ledger, unknown, guessed, doubt, unsure = reading.ledger, 0, 0, 0, 0
     for window in (*reading.windows, *reading.wild):
         if not window.session.known:
             unknown += window.held + window.doubted
             guessed += max(window.session.prefetch, window.held + window.doubted)
+        elif window.session.traits.leaves_rollbacks:
+            unsure += min(window.undone, max(0, window.held - window.session.prefetch))  # it waits for room again
         elif window.session.traits.seen_when_taken and tables.vain.get(window.session.name):
             guessed += 1  # what came when the call was just over
     for browser in tables.lookers.values():
         if looks_at(browser.event, dest):
             ledger.browsing += browser.shown if browser.sure and browser.holds else 0
             doubt += 0 if browser.sure else NEVER
-    low = max(0, ledger.held + ledger.pledged - unknown)
+    low = max(0, ledger.held + ledger.pledged - unknown - unsure)
+    ledger.kept = max(0, ledger.pledged + ledger.undone - unsure)
     high = ledger.held + ledger.doubted - unknown + guessed + ledger.ghosts + doubt
     ledger.in_flight = (low + ledger.browsing, min(NEVER, high + ledger.browsing))
 

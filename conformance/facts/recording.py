@@ -47,7 +47,7 @@ from brokerproof.conformance.facts.asked import NOTED
 from brokerproof.conformance.facts.attachments import Attachments, heard, unheard
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.managed import is_report, mark_commands
-from brokerproof.conformance.facts.operating import operate
+from brokerproof.conformance.facts.operating import is_copied, moved_from, moved_to, operate
 from brokerproof.conformance.facts.policy import gets_expiration, surely_believes_clients
 from brokerproof.conformance.facts.pressure import may_block
 from brokerproof.conformance.facts.reading import read
@@ -71,11 +71,13 @@ from brokerproof.conformance.facts.settling import (
     enlist,
     expect_no_dead_letter,
     hold,
+    is_unclear,
     note_volatile,
     release,
     settle,
     settled_by,
     take,
+    take_back,
     tell_apart,
     unpledge,
 )
@@ -267,6 +269,9 @@ class Recording:
             self._dead_letter(copy, delivery)
         else:
             dest.again += bool(copy.deliveries)
+            for before in copy.deliveries:
+                if before.undone_ns <= event.t1:
+                    take_back(before)
             copy.deliveries.append(delivery)
             if state != LATE:
                 hold(tables, delivery)
@@ -296,29 +301,29 @@ class Recording:
             origin = self.tables.destination(event.original_dest)
             if origin.topic:
                 return self._copy(send, holder, origin, None)  # it died before any queue got its copy
-            copied = _is_copied(self.tables, send, origin)
-            source = origin if copied else _moved_from(self.tables, send, origin, event.t1)
+            copied = is_copied(self.tables, send, origin)
+            source = origin if copied else moved_from(self.tables, send, origin, event.t1)
         else:
-            source = _moved_from(self.tables, send, dest, event.t1)
+            source = moved_from(self.tables, send, dest, event.t1)
         if source is not None:
             return send.copies.get(source.name) or self._copy(send, source.name, source, None)
         if (
             not dest.topic
             and send.copy is not None
             and send.copy.subscription is None
-            and not _is_copied(self.tables, send, dest)
+            and not is_copied(self.tables, send, dest)
         ):
             return send.copy  # a dead letter, or what an operator moved
-        home = dest if dest.topic is send.dest.topic or _is_copied(self.tables, send, dest) else send.dest
+        home = dest if dest.topic is send.dest.topic or is_copied(self.tables, send, dest) else send.dest
         return self._copy(send, holder, home if home.kind != "dead-letters" else send.dest, subscription)
 
     def _moved_by_its_word(self, send: Send, dest: Destination, event: Arrive) -> Destination | None:
         """From where an operator moved it here, as the message itself says: one of the queues that got a copy."""
         name = event.original_dest or ""
-        if dest.topic or name in {"", send.dest.name} or name not in _moved_to(self.tables, dest, event.t1):
+        if dest.topic or name in {"", send.dest.name} or name not in moved_to(self.tables, dest, event.t1):
             return None
         origin = self.tables.destination(name)
-        return origin if name in send.copies or _is_copied(self.tables, send, origin) else None
+        return origin if name in send.copies or is_copied(self.tables, send, origin) else None
 
     def _poll(self, event: Poll) -> None:
         self.tables.polls.append(event)
@@ -352,9 +357,7 @@ class Recording:
             return
         transaction = self._part_of(event) if event.tx is not None else None
         certain = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
-        # A range that begins or ends with one of two copies may be another.
-        ranged = isinstance(event, Ack) and event.mode == "cumulative" and len(event.messages) > 1
-        unclear = ranged and any(message in session.twins for message in event.messages)
+        unclear = isinstance(event, Ack) and event.mode == "cumulative" and is_unclear(tables, session, event)
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:
@@ -469,28 +472,3 @@ class Recording:
     def _phase(self, event: Phase) -> None:
         self.tables.phases[event.name] = event
         self.tables.phase = event.name
-
-
-def _moved_from(tables: Tables, send: Send, dest: Destination, by_ns: int) -> Destination | None:
-    """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
-    if send.dest.kind not in {"composite", "virtual"} or dest.topic or _is_copied(tables, send, dest):
-        return None
-    moved = _moved_to(tables, dest, by_ns)
-    for name in list(moved):  # what was moved may have been moved before
-        moved.update(_moved_to(tables, tables.destination(name), by_ns))
-    queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
-    found = [queue for queue in queues if queue.name in moved and not queue.topic]
-    fresh = [queue for queue in found if queue.name not in send.copies]
-    return next(iter((*fresh, *found)), None)
-
-
-def _moved_to(tables: Tables, dest: Destination, by_ns: int) -> dict[str, None]:
-    """The queues from which an operator had begun to move something here; the answer may have come later."""
-    return dict.fromkeys(one.dest for one in tables.moves if one.to == dest.name and one.t0 <= by_ns)
-
-
-def _is_copied(tables: Tables, send: Send, dest: Destination) -> bool:
-    """Whether what was sent to that name becomes a copy on this destination."""
-    if send.dest.kind not in {"composite", "virtual"}:
-        return False
-    return any(part in {dest.name, dest.virtual} for part in tables.names.parts(send.dest.name))

@@ -142,5 +142,7 @@ def _held(session: Session | None, event: Ack | Nack) -> list[Delivery]:
         delivery = settled_by(session, message, event)
         if delivery is None or delivery.state != HELD or delivery.event.t1 > event.t0:
             return []
+        if session.resent or (delivery.undone_ns <= event.t0 and session.held > session.prefetch):
+            return []  # after the rollback it was taken back, and waits for room
         found.append(delivery)
     return found

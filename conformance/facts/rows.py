@@ -154,7 +154,7 @@ class Delivery:
 
     # fmt: off
     __slots__ = ("assigned", "consumed", "copy", "dest", "event", "given", "marks", "place", "pledged",
-                 "rollbacks", "send", "session", "settlement", "settlements", "state", "transaction")
+                 "rollbacks", "send", "session", "settlement", "settlements", "state", "transaction", "undone_ns")
     # fmt: on
 
     def __init__(self, copy: Copy, dest: Destination, session: Session, event: Arrive, state: int) -> None:
@@ -177,8 +177,8 @@ class Delivery:
         self.transaction: Transaction | None = None
         #: Acknowledged in a transaction that is open, and counted in the ledger as such.
         self.pledged = False
-        #: How often it was acknowledged in a transaction that was rolled back.
-        self.rollbacks = 0
+        #: How often it was acknowledged in a transaction that was rolled back; since when its broker may send it again.
+        self.rollbacks, self.undone_ns = 0, NEVER
         self.assigned: Span = (max(copy.send.event.t0, session.opened[0]), event.t1)
         self.marks = 0
 
@@ -244,9 +244,9 @@ class Session:
 
     # fmt: off
     __slots__ = ("ack", "auto", "client", "closed", "connection", "deliveries", "dest", "doubted", "end",
-                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "leave", "lost_ns",
-                 "marks", "name", "opened", "overdrawn", "prefetch", "rooms_ns", "seen", "selective", "subscription",
-                 "sync", "tried", "twins", "uncertain", "undone", "wild")
+                 "end_connection", "ended_ns", "event", "freed_ns", "gone_ns", "held", "known", "least", "leave",
+                 "lost_ns", "marks", "name", "opened", "overdrawn", "prefetch", "resent", "rooms_ns", "seen",
+                 "selective", "subscription", "sync", "tried", "twins", "uncertain", "undone", "wild")
     # fmt: on
 
     def __init__(self, name: str, client: Client, dest: Destination, event: Subscribe | None) -> None:
@@ -265,8 +265,8 @@ class Session:
         self.doubted = 0
         #: Of those that it holds: acknowledged in transactions that were rolled back.
         self.undone = 0
-        #: Messages that it tried to settle.
-        self.tried = 0
+        #: Messages that it tried to settle; its broker has sent some again after a rollback.
+        self.tried, self.resent = 0, False
         #: A transaction that was rolled back had made room in its window.
         self.overdrawn = False
         #: "" while it is open, then ``close``, ``drop``, ``kill``, ``closed`` (its connection ended) or ``broker``.
@@ -293,7 +293,7 @@ class Session:
         """Take the options of its ``subscribe``; None: nobody saw it subscribing, so nothing is taken for granted."""
         self.event = event
         self.known = event is not None and event.result == "ok"
-        self.prefetch = event.prefetch if event is not None else NEVER
+        self.prefetch = self.least = event.prefetch if event is not None else NEVER
         self.ack = event.ack if event is not None else "client"
         self.sync = event is not None and event.dispatch == "sync"
         #: It may rightly be without a message that waits, or others because of it, whatever its window.
@@ -373,7 +373,7 @@ class Window:
 
     def room(self) -> bool:
         """The broker has credit for it, for certain."""
-        return self.session.auto or self.held + self.doubted < self.session.prefetch
+        return self.session.auto or self.held + self.doubted < self.session.least
 
     def open(self) -> bool:
         """The same, and it has no reason to leave any message."""

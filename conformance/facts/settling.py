@@ -24,7 +24,7 @@ from brokerproof.conformance.facts.rows import (
     Session,
     Transaction,
 )
-from brokerproof.conformance.facts.spans import Span
+from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -137,8 +137,11 @@ def settle(tables: Tables, delivery: Delivery, state: int) -> None:
     elif was == DOUBTFUL and state == SETTLED and not session.end:
         session.doubted -= 1
         ledger.doubted -= 1
-    elif was == RETURNED:
+    elif was == RETURNED and session.end:
         ledger.left = max(0, ledger.left - 1)
+    elif was == RETURNED:  # taken back after a rollback, and perhaps settled as what it was
+        session.doubted += state == DOUBTFUL
+        ledger.doubted += state == DOUBTFUL
     release(tables, delivery.copy)
 
 
@@ -192,13 +195,32 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
         pledge(delivery)
 
 
-def roll_back(delivery: Delivery, *, mixed: bool = True) -> None:
+def roll_back(delivery: Delivery, since_ns: int, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
+    if delivery.session.traits.leaves_rollbacks:
+        delivery.undone_ns = min(delivery.undone_ns, since_ns)
     if not gave_up(delivery):
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left
+        # The message may overtake the answer to the rollback.
+        if not delivery.is_latest() and delivery.copy.deliveries[-1].event.t1 >= delivery.undone_ns:
+            take_back(delivery)
+
+
+def take_back(delivery: Delivery) -> None:
+    """Its broker took it back after the rollback, for it sends it again; its session may not know yet."""
+    session, ledger = delivery.session, delivery.dest.ledger
+    session.resent = True
+    if delivery.state != HELD or session.end:
+        return
+    delivery.state = RETURNED
+    session.held -= 1
+    session.undone -= 1
+    ledger.held -= 1
+    ledger.undone -= 1
+    ledger.stirred = True
 
 
 def gave_up(delivery: Delivery) -> bool:
@@ -265,3 +287,14 @@ def tell_apart(tables: Tables, before: Delivery | None, delivery: Delivery) -> N
     for twin in (before, delivery):
         if twin.state == HELD:
             settle(tables, twin, DOUBTFUL)
+
+
+def is_unclear(tables: Tables, session: Session, event: Ack) -> bool:
+    """Whether a range may be another: it begins or ends with one of two copies, or with what was sent again after a
+    rollback. In front of that came whatever its session holds.
+    """
+    for earlier in session.deliveries if session.resent else ():
+        if earlier.state == HELD and earlier.event.message not in event.messages:
+            settle(tables, earlier, DOUBTFUL)
+            earlier.undone_ns = min(earlier.undone_ns, event.t0 if event.tx is not None else NEVER)
+    return len(event.messages) > 1 and (session.resent or any(one in session.twins for one in event.messages))

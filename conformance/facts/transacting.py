@@ -8,6 +8,7 @@ from brokerproof.conformance.experiment.history import Abort, Begin, Commit, Nac
 from brokerproof.conformance.facts.attachments import heard
 from brokerproof.conformance.facts.rows import SETTLED, Delivery, Send, Transaction
 from brokerproof.conformance.facts.settling import accept, no_longer_open, roll_back, settle, unpledge
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -66,19 +67,20 @@ def end(tables: Tables, event: Commit | Abort) -> None:
 
 
 def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
+    end_ns = transaction.end.t0 if transaction.end is not None else NEVER
     for delivery in transaction.settled:
         unpledge(delivery)
         if delivery.transaction is not transaction or transaction.committed is None:
             continue
         delivery.transaction = None
         if not transaction.committed:
-            roll_back(delivery, mixed=transaction.mixed)
+            roll_back(delivery, end_ns, mixed=transaction.mixed)
         elif not isinstance(delivery.settlement, Nack) or ends_by_reject(tables, delivery):
             settle(tables, delivery, SETTLED)
     for delivery in transaction.tried:
         delivery.dest.ledger.stirred = True
         if transaction.committed is False and delivery.transaction is None:
-            roll_back(delivery)
+            roll_back(delivery, end_ns)
 
 
 def _withdraw(tables: Tables, send: Send) -> None:

@@ -147,7 +147,7 @@ def _takes_all(far: Facts, session: Session, until_ns: int) -> bool:
     if event is None or event.no_local or event.selector or session.wild or not session.known or not far.simulated:
         return False
     there = (leave is None and not session.end) or (leave is not None and leave.t0 > until_ns)
-    return there and session.prefetch > len(far.sends) and not session.client.stalled(session.opened[0], until_ns)
+    return there and session.least > len(far.sends) and not session.client.stalled(session.opened[0], until_ns)
 
 
 def answered_in_time(facts: Facts) -> list[Crossing]:

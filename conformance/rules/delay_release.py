@@ -161,7 +161,7 @@ def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Finding
             yield held("on-return", "it was offline")
         elif any(session.auto and session.opened[1] >= low for session in subscription.sessions[:-1]):
             continue  # it may have been written to somebody who settles by that, and who left before it came
-        elif judged and most <= back.prefetch and facts.delays.is_owed(send, back.dest, patient_ns):
+        elif judged and most <= back.least and facts.delays.is_owed(send, back.dest, patient_ns):
             yield broken("missed", send, back, subscription, why="it came back after the delay, and never got it")
 
 

@@ -66,9 +66,8 @@ def _taken_once(facts: Facts, send: Send, *, again: bool) -> Findings:
     for copy in send.copies.values():
         durable = copy.subscription is not None and copy.subscription.durable
         for first, second in pairwise(copy.deliveries):
-            twice = (
-                first.session is second.session and not durable if copy.dest.topic else repeated(facts, first, second)
-            )
+            here = first.session is second.session and not durable and second.event.t1 < first.undone_ns
+            twice = here if copy.dest.topic else repeated(facts, first, second)
             if twice:
                 yield broken("twice", send, first, second, why="it was taken twice")
                 return

@@ -204,12 +204,12 @@ def with_transactions(facts: Facts) -> list[Reading]:
 def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
     """Acknowledgements in a transaction change nothing before commit, and rollback changes nothing."""
     event, ledger = reading.event, reading.ledger
-    least = ledger.pledged + ledger.undone
-    counters = [figure for figure in (event.in_flight, event.size) if figure is not None]
+    least = ((event.in_flight, ledger.kept), (event.size, ledger.pledged + ledger.undone))
+    counters = [(figure, wanted) for figure, wanted in least if figure is not None]
     unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
     if ledger.shaken or unclear:
         yield unsure(reading)
-    elif any(figure < least for figure in counters):
+    elif any(figure < wanted for figure, wanted in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"
         yield broken("took-effect", reading, why=why)
     elif counters:

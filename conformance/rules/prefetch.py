@@ -32,6 +32,7 @@ def with_windows(facts: Facts) -> list[Session]:
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
     known = [one for one in known if one.ack != "auto" or not one.traits.settles_by_itself]
     asked = [one for one in known if facts.simulated or one.event is None or one.event.asked != UNASKED]
+    asked = [one for one in asked if not one.resent]  # what was taken back after a rollback, its client cannot tell
     return [session for session in asked if 0 < session.prefetch <= len(session.deliveries)]
 
 

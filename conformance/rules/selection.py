@@ -297,7 +297,7 @@ def spread_evenly(_facts: Facts, dest: Destination) -> Findings:
     equals = [s for s in dest.sessions if s.event is not None and s.event.t1 < first_ns]
     others = [s.opened[0] for s in dest.sessions if s.event is None or s.event.t1 >= first_ns]
     until_ns = min([*others, *(s.lost_ns for s in equals)])
-    if len(equals) < 2 or any(not s.known or s.selective or s.wild or s.prefetch < len(dest.sends) for s in equals):
+    if len(equals) < 2 or any(not s.known or s.selective or s.wild or s.least < len(dest.sends) for s in equals):
         return
     excuses = BLIND | marks.SELECTIVE | marks.WILDCARD | marks.MEMORY | marks.LIMIT
     for reading in dest.readings:

@@ -35,7 +35,7 @@ def everybody_once(facts: Facts, session: Session) -> Findings:
     seen: dict[tuple[str, str], Delivery] = {}
     for delivery in session.deliveries:
         key = (delivery.event.message, delivery.dest.name)
-        if key in seen:
+        if key in seen and delivery.event.t1 < seen[key].undone_ns:
             yield broken("twice", seen[key], delivery)
             return
         seen[key] = delivery

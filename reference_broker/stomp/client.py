@@ -282,4 +282,4 @@ def _number(headers: dict[str, str], name: str, default: int) -> int:
     try:
         return parse_long(name, text)
     except ValueError:
-        raise StompProtocolError(f"the broker sent {name}:{text[:40]}, which is not a number") from None
+        raise StompProtocolError(f"the broker sent {name}:{text[:40]}, which is not a number of 64 bits") from None

@@ -165,6 +165,30 @@ def test_arrivals_come_unasked_and_are_acknowledged_by_name(desk: Desk) -> None:
     assert desk.reply().ok is not None
 
 
+def test_each_copy_of_a_message_is_acknowledged_once_and_what_came_again_as_what_it_is_now(desk: Desk) -> None:
+    desk.connect()
+    desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1", ack="individual"))
+    desk.receipt()
+    desk.reply()
+
+    def arrive(ack: str) -> None:
+        headers = {"subscription": "c0/1", "message-id": "m1", "destination": "/queue/q0", "ack": ack}
+        desk.tell("MESSAGE", headers, b"run:p0/1\n")
+        assert isinstance(desk.said(), protocol.Arrive)
+
+    def named() -> str:
+        desk.post(ops.Ack(consumer="c0/1", messages=["run:p0/1"], mode="individual"))
+        found = desk.receipt().headers["id"]
+        assert desk.reply().ok is not None
+        return found
+
+    arrive("a1")
+    arrive("a2")
+    assert [named(), named(), named()] == ["a1", "a2", "a2"], "the last may have been undone by a rollback"
+    arrive("a3")
+    assert named() == "a3"
+
+
 def test_where_no_header_marks_what_comes_again_nobody_knows_whether_it_does(desk: Desk) -> None:
     assert desk.connect(names=WireNames(headers={"redelivered": ""})).ok is not None
     desk.post(ops.Subscribe(dest="queue://q0", consumer="c0/1"))

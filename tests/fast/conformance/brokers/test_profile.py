@@ -49,6 +49,10 @@ def test_what_we_ship_is_read(path: Path) -> None:
     [
         ('[promises]\nprofils = ["core"]', "b.toml: promises.profils: unknown key; did you mean 'profiles'?"),
         ('[start]\ncommand = ["x"]\nredy = 1', "start.redy: unknown key; did you mean 'ready'?"),
+        (
+            '[promises]\ncapabilities = ["selector"]',
+            "capabilities: nothing needs 'selector'; did you mean 'selectors'?",
+        ),
         ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
         ('[promises]\nreject = "ignore"', "promises.reject: Invalid enum value 'ignore' (it is 'ignore')"),
         ('[start]\ncommand = ["x"]\nspeed = 0', "start.speed: Expected `int` >= 1 (it is 0)"),
@@ -177,7 +181,8 @@ def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypa
     assert [plain.unclaimed(catalogue[name]) for name in ("GEN-001", "INA-024")] == ["", ""]
     assert "[promises] profiles is missing" in plain.unclaimed(catalogue["INA-015"])
     assert plain.unclaimed(catalogue["EXP-005"])
-    assert not said.unclaimed(catalogue["EXP-005"])
+    assert said.unclaimed(catalogue["EXP-005"]), "what is rejected is a dead letter, of what expires nothing is said"
+    assert not said.unclaimed(catalogue["RDL-017"])
     told = adapter('[promises]\nprofiles = ["core", "stomp-1.2", "amqp-1.0", "mqtt-5"]', monkeypatch, [])
     assert told.unclaimed(catalogue["INA-015"]) == ""
     assert "claims none" in told.unpromised(catalogue["INA-015"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay import BACK, FORWARD, IDLE
@@ -211,6 +212,15 @@ def test_it_is_not_lost() -> None:
     assert verdicts(delayed(ttl_ms=50).close(at_ms=5000).dead_letter("p0/1").finish())["DLY-005"].verdict is SATISFIED
     found = verdicts(delayed().close(at_ms=5000).finish())["DLY-005"]
     assert (found.verdict, found.outcome) == (VIOLATED, "lost")
+
+
+def test_where_no_dead_letters_are_promised_what_expires_may_disappear() -> None:
+    def found(*promised: str) -> VerdictKind:
+        run = delayed(ttl_ms=50)
+        run.header = replace(run.header, capabilities=["delay", "ttl", *promised])
+        return verdicts(run.close(at_ms=5000).finish())["DLY-005"].verdict
+
+    assert (found("dead-letter"), found()) == (VIOLATED, NOT_EXERCISED)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,48 @@ def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     return verdict.verdict, verdict.outcome
 
 
+def sent_again(dest: str = "q0", *, early: bool = False) -> Builder:
+    """A broker sends again what was acknowledged in a transaction that is rolled back; ``early``: before that."""
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest).send("p0/2", dest)
+    story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1", mode="cumulative")
+    if early:
+        return story.arrive("c0/1", "p0/1", redelivered=True).abort("c0")
+    return story.abort("c0").arrive("c0/1", "p0/1", redelivered=True)
+
+
+def test_what_was_rolled_back_may_be_sent_again() -> None:
+    assert kind(sent_again(), "GEN-002") is HOLDS
+    assert kind(sent_again(early=True), "GEN-002") is FAILS
+    assert kind(sent_again("t0").rest("t0"), "GEN-004") is not FAILS
+    assert kind(sent_again("t0", early=True), "GEN-004") is FAILS
+    # It may be acknowledged as what it is now, or as what it was, and then is unknown; and so is what came before it.
+    again = sent_again().ack("c0/1", "p0/1", mode="cumulative")
+    assert kind(again.leave("c0/1").drain("q0").end(), "GEN-001") is not FAILS
+    # A range in the next transaction covers what came before it, whatever the client believes.
+    ranged = sent_again().begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2", mode="cumulative")
+    assert kind(ranged.abort("c0", "c0/tx2").arrive("c0/1", "p0/2", redelivered=True), "GEN-002") is not FAILS
+    refused = sent_again().ack("c0/1", "p0/1", result="fail")
+    assert refused.verdicts("GEN-102")["GEN-102"].verdict is not FAILS
+    assert kind(sent_again().leave("c0/1").drain("q0").end(), "GEN-001") is FAILS
+
+
+def test_what_was_taken_back_may_be_settled_as_what_it_was() -> None:
+    story = sent_again().begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2").arrive("c0/1", "p0/1", redelivered=True)
+    late = story.events[-2]
+    late.t0 = story.events[-4].t0 - 1  # it was written before the message came again
+    story.abort("c0", "c0/tx2").leave("c0/1").wait(60)
+    assert story.rest(in_flight=0, size=2).verdicts("INF-001")["INF-001"].verdict is not FAILS
+
+
+def test_what_was_rolled_back_may_wait_for_room() -> None:
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
+    story.arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").arrive("c0/1", "p0/2").abort("c0")
+    verdicts = (
+        story.rest(in_flight=1, size=2).ack("c0/1", "p0/1", result="fail").verdicts("INF-001", "INF-010", "GEN-102")
+    )
+    assert [one.verdict for one in verdicts.values()].count(FAILS) == 0
+
+
 # -- GEN-001
 
 

@@ -101,6 +101,17 @@ def test_a_free_slot_beside_a_waiting_message_is_idle() -> None:
     assert kinds(stocked(3, prefetch=2).arrive("c0/1", "p0/1").read())["PRE-002"] is SILENT
 
 
+def test_how_much_a_foreign_broker_gives_to_who_asked_for_no_number_is_its_own_affair() -> None:
+    def story(messages: int) -> Builder:
+        found = Builder("live").connect("p0").connect("c0")
+        for number in range(1, messages + 1):
+            found.send(f"p0/{number}")
+        return found.subscribe("c0/1", prefetch=1000, asked=-1)
+
+    assert kinds(story(2).arrive("c0/1", "p0/1").rest())["PRE-002"] is not FAILS
+    assert kinds(story(2).rest())["PRE-002"] is FAILS, "one at least"
+
+
 def test_an_auto_acknowledging_window_is_always_open() -> None:
     assert kinds(stocked(2, prefetch=1, ack="auto").arrive("c0/1", "p0/1", "p0/2").rest())["PRE-002"] is HOLDS
     assert kinds(stocked(2, prefetch=1, ack="auto").arrive("c0/1", "p0/1").rest())["PRE-002"] is FAILS
