@@ -300,8 +300,9 @@ class Attachments:
         return session
 
     def _bound(self, session: Session) -> None:
-        if not self.tables.simulated and session.event is not None and session.event.asked == UNASKED:
-            session.least = 1  # how much a foreign broker gives to who asks for no number is its own affair
+        asked = session.event is None or session.event.asked != UNASKED
+        if not asked and not self.tables.offers("default-prefetch"):
+            session.least = 1  # how much such a broker gives to who asks for no number is its own affair
         if not session.known:
             # It may never have existed, or have ended at any time without anybody seeing it.
             session.lost_ns = session.opened[0]

@@ -99,7 +99,7 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
         if not window.session.known:
             unknown += window.held + window.doubted
             guessed += max(window.session.prefetch, window.held + window.doubted)
-        elif window.session.traits.leaves_rollbacks:
+        elif tables.may_send_again(window.session):
             unsure += min(window.undone, max(0, window.held - window.session.prefetch))  # it waits for room again
         elif window.session.traits.seen_when_taken and tables.vain.get(window.session.name):
             guessed += 1  # what came when the call was just over

@@ -195,10 +195,10 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
         pledge(delivery)
 
 
-def roll_back(delivery: Delivery, since_ns: int, *, mixed: bool = True) -> None:
+def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
-    if delivery.session.traits.leaves_rollbacks:
+    if tables.may_send_again(delivery.session):
         delivery.undone_ns = min(delivery.undone_ns, since_ns)
     if not gave_up(delivery):
         undo(delivery)

@@ -58,6 +58,16 @@ def host_of(name: str) -> str:
     return name.partition("/")[0]
 
 
+def foreign() -> Builder:
+    """Of a broker that promises nothing where STOMP is silent."""
+    story = Builder("live")
+    ours = {"default-prefetch", "keeps-rolled-back"}
+    story.header = msgspec.structs.replace(
+        story.header, capabilities=[word for word in CAPABILITIES if word not in ours]
+    )
+    return story
+
+
 class Builder:
     """A history under construction. ``declared``: fields of ``DeclaredSpec``."""
 

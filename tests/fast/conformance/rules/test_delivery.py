@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import TimeStampingSpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -28,9 +28,11 @@ def outcome(story: Builder, requirement: str) -> tuple[VerdictKind, str]:
     return verdict.verdict, verdict.outcome
 
 
-def sent_again(dest: str = "q0", *, early: bool = False) -> Builder:
+def sent_again(dest: str = "q0", *, early: bool = False, story: Builder | None = None) -> Builder:
     """A broker sends again what was acknowledged in a transaction that is rolled back; ``early``: before that."""
-    story = Builder().connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest).send("p0/2", dest)
+    story = (
+        (story or foreign()).connect("p0").connect("c0").subscribe("c0/1", dest).send("p0/1", dest).send("p0/2", dest)
+    )
     story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1", mode="cumulative")
     if early:
         return story.arrive("c0/1", "p0/1", redelivered=True).abort("c0")
@@ -40,6 +42,7 @@ def sent_again(dest: str = "q0", *, early: bool = False) -> Builder:
 def test_what_was_rolled_back_may_be_sent_again() -> None:
     assert kind(sent_again(), "GEN-002") is HOLDS
     assert kind(sent_again(early=True), "GEN-002") is FAILS
+    assert kind(sent_again(story=Builder("live")), "GEN-002") is FAILS, "it said that it keeps that"
     assert kind(sent_again("t0").rest("t0"), "GEN-004") is not FAILS
     assert kind(sent_again("t0", early=True), "GEN-004") is FAILS
     # It may be acknowledged as what it is now, or as what it was, and then is unknown; and so is what came before it.
@@ -62,7 +65,7 @@ def test_what_was_taken_back_may_be_settled_as_what_it_was() -> None:
 
 
 def test_what_was_rolled_back_may_wait_for_room() -> None:
-    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
+    story = foreign().connect("p0").connect("c0").send("p0/1").send("p0/2").subscribe("c0/1", prefetch=1)
     story.arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").arrive("c0/1", "p0/2").abort("c0")
     verdicts = (
         story.rest(in_flight=1, size=2).ack("c0/1", "p0/1", result="fail").verdicts("INF-001", "INF-010", "GEN-102")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from brokerproof.conformance.experiment.history import Connect
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -103,7 +103,7 @@ def test_a_free_slot_beside_a_waiting_message_is_idle() -> None:
 
 def test_how_much_a_foreign_broker_gives_to_who_asked_for_no_number_is_its_own_affair() -> None:
     def story(messages: int) -> Builder:
-        found = Builder("live").connect("p0").connect("c0")
+        found = foreign().connect("p0").connect("c0")
         for number in range(1, messages + 1):
             found.send(f"p0/{number}")
         return found.subscribe("c0/1", prefetch=1000, asked=-1)
