@@ -37,6 +37,8 @@ MODES = {**SESSION_MODES, "individual": 4}
 DELAY_LEAST_MS = 100
 #: While messages may have been thrown away, look this often.
 LOOK_MS = 20
+#: How long the broker may take to say that a consumer has gone; then nobody knows.
+GONE_MS = 1000
 
 
 class Arrived(msgspec.Struct, eq=False):
@@ -55,6 +57,8 @@ class Watched(Consumer):
         self.waiting: list[Arrived] = []
         #: What seemed to be thrown away at the last look.
         self.suspects: list[Arrived] = []
+        #: What the application had before the listener heard that it had come.
+        self.early: list[str] = []
 
     def dead(self, wall_ms: int) -> list[Arrived]:
         """What has expired by this host's clock, wherever it is."""
@@ -82,6 +86,7 @@ class ActiveMQLibrary(JavaLibrary):
         #: Java's consumer id -> our consumer, and arrivals for ids that are not known yet.
         self._by_id: dict[str, Watched] = {}
         self._checks = True
+        self._connection: Any = None
         self._orphans: list[tuple[str, Any, int, int]] = []
 
     def traits(self, request: Connect) -> traits.Traits:
@@ -92,7 +97,7 @@ class ActiveMQLibrary(JavaLibrary):
         factory = jpype.JClass("org.apache.activemq.ActiveMQConnectionFactory")(connection_url(request))
         connection = factory.createConnection()
         wire = Wire(connection)
-        self._say, self._by_id, self._orphans = say, {}, []
+        self._say, self._by_id, self._orphans, self._connection = say, {}, [], connection
         self._checks = request.expiry_check
         connection.addTransportListener(
             listener(lambda command: self._on_command(wire, command), lambda error: lost(wire, str(error)))
@@ -153,7 +158,10 @@ class ActiveMQLibrary(JavaLibrary):
         token = None if message is None else read_body(self.content(message))
         if token is not None and isinstance(consumer, Watched):
             with self._state:
-                consumer.waiting = [arrived for arrived in consumer.waiting if arrived.message != token]
+                waiting = [arrived for arrived in consumer.waiting if arrived.message != token]
+                if len(waiting) == len(consumer.waiting):
+                    consumer.early.append(token)
+                consumer.waiting = waiting
         return message, {"message": token}
 
     def acknowledge(self, consumer: Consumer, message: Any, *, individual: bool) -> None:
@@ -162,6 +170,10 @@ class ActiveMQLibrary(JavaLibrary):
 
     def detach(self, consumer: Consumer) -> None:
         consumer.consumer.close()
+        # The library does not wait for the broker, which has taken the goodbye when it answers what comes after it.
+        command = jpype.JClass("org.apache.activemq.command.ConnectionControl")()
+        if self._connection.syncSendPacket(command, GONE_MS) is None:
+            raise TimeoutError(f"the broker did not say in {GONE_MS} ms that the consumer has gone")
 
     def drop(self, wire: Wire) -> None:
         # The socket itself: the library has no way to leave without a goodbye.
@@ -216,7 +228,10 @@ class ActiveMQLibrary(JavaLibrary):
         content = self.content(body)
         message = read_body(content)
         expiration_ms = int(body.getExpiration())
-        consumer.waiting.append(Arrived(message, expiration_ms, at_ns))
+        if message in consumer.early:
+            consumer.early.remove(message)
+        else:
+            consumer.waiting.append(Arrived(message, expiration_ms, at_ns))
         original = body.getOriginalDestination()
         self._say(
             Arrive(

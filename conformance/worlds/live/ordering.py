@@ -43,14 +43,15 @@ def put_in_order(events: list[Event]) -> list[Event]:
 
 
 def _end_at_takes(events: list[Event]) -> None:
-    """What an application has taken had arrived."""
+    """What an application has taken had arrived, however late its agent heard of it."""
     taken: dict[tuple[str, str], list[int]] = defaultdict(list)
     for event in events:
         if isinstance(event, Consume):
             taken[event.consumer, event.message].append(event.t1)
     for event in sorted(events, key=_t1):
         if isinstance(event, Arrive) and (times := taken.get((event.consumer, event.message))):
-            event.t1 = _narrowed(event, times.pop(0))
+            taken_ns = times.pop(0)
+            event.t0, event.t1 = min(event.t0, taken_ns), min(event.t1, taken_ns)
 
 
 def _t1(event: Event) -> int:

@@ -66,6 +66,12 @@ def test_what_was_taken_had_arrived() -> None:
     assert (first.t1, again.t1) == (20, 50)
 
 
+def test_so_it_had_when_its_agent_heard_of_it_later() -> None:
+    arrived, took = arrive(30, 40), Consume(0, 10, 20, "c0", "c0/1", "p0/1")
+    assert put_in_order([took, arrived]) == [arrived, took]
+    assert (arrived.t0, arrived.t1) == (20, 20)
+
+
 def test_an_unknown_result_stays_unknown() -> None:
     sent = send(10, 1000, "unknown")
     put_in_order([sent, arrive(18, 20)])
