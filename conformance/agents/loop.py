@@ -66,6 +66,8 @@ CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.
 _IDLE_MS = 20
+#: How long after an ERROR that names no frame an answer is waited for.
+CLOSES_MS = 2000
 #: How long beyond its deadline a take waits for what the broker owes it, as in the simulated world.
 OWED_MS = 1000
 
@@ -339,6 +341,10 @@ class Agent(ABC):
             self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=Fail(item.code or "refused", item.text))
             if name == wire.library.hello:
                 self._forget()
+        elif not item.receipt and len(wire.waiting) == 1:
+            # Of what it speaks nobody said. A broker ends the connection now; who does not, will not answer either.
+            (waiting,) = wire.waiting.values()
+            waiting.deadline_ns = min(waiting.deadline_ns, t1_ns + CLOSES_MS * NS_PER_MS)
 
     def _write(self, wire: Wire) -> None:
         """Write what the session gives, as far as the socket takes it."""

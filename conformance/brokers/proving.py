@@ -117,7 +117,7 @@ def _clock(adapter: ProfileAdapter) -> Proof:
 
 
 def _restart(adapter: ProfileAdapter) -> Proof:
-    queue = f"/queue/{secrets.token_hex(4)}"
+    queue = f"/queue/bp{secrets.token_hex(4)}"
     with _Running(adapter) as running:
         assert running.server is not None, "only what is started can be restarted"
         with Line(running.access) as line:
@@ -134,13 +134,13 @@ def _restart(adapter: ProfileAdapter) -> Proof:
 
 def _stamping(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter, BrokerSpec(timestamping=TimeStampingSpec())) as running, Line(running.access) as line:
-        done = stamps(line, secrets.token_hex(4))
+        done = stamps(line, f"bp{secrets.token_hex(4)}")
     text = "a client's timestamp is replaced" if done else "a client's timestamp is not replaced"
     return Proof("settings.timestamping", "ok" if done else "wrong", text)
 
 
 def _counters(adapter: ProfileAdapter) -> Proof:
-    name = secrets.token_hex(4)
+    name = f"bp{secrets.token_hex(4)}"
     with _Running(adapter) as running, Line(running.access) as line:
         figures = adapter.figures(running.server)
         assert figures is not None, "it is asked only where there are counters"

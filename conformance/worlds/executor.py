@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,6 +47,8 @@ HEAL_MS = 5000
 _CONNECTING = (ops.Send, ops.Subscribe, ops.Unsubscribe, ops.Begin)
 #: How often that is tried: a connection may end while its host is about to use it.
 _TRIES = 3
+#: After so many acknowledgements that nobody answered a client of the drain leaves.
+UNANSWERED_MAX = 2
 #: Operations that wait.
 _WAITING = (ops.ClientOperation, ops.Advance)
 _ENDS_TRANSACTION = (ops.Commit, ops.Abort)
@@ -360,7 +363,10 @@ class World:
             self.execute(ops.Leave(host=client.name, consumer=consumer.name))
 
     def _take_all(self, drainers: list[ClientState]) -> None:
-        """Take and acknowledge what is there, until nothing more comes."""
+        """Take and acknowledge what is there, until nothing more comes. Who is not answered leaves, for each answer is
+        waited for; what its queue still keeps nobody knows then.
+        """
+        unanswered: Counter[str] = Counter()
         progress = True
         while progress:
             self.port.rest(HEAL_MS)
@@ -370,7 +376,10 @@ class World:
                 take = ops.Take(host=client.name, consumer=name)
                 while not self.port.has_nothing(client, name) and self.execute(take).message is not None:
                     progress = True
-                    self.execute(acknowledged(consumer, 0))
+                    unanswered[client.name] += self.execute(acknowledged(consumer, 0)).result == "unknown"
+                    if unanswered[client.name] >= UNANSWERED_MAX:
+                        self.execute(ops.Leave(host=client.name, consumer=name))
+                        break
 
     def _is_missing(self) -> bool:
         """Whether any message of the run has neither been settled nor come to light here."""

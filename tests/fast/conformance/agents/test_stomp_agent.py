@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from brokerproof.conformance.agents import protocol
+from brokerproof.conformance.agents import loop, protocol
 from brokerproof.conformance.agents.message import make_body
 from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, parse_answer
 from brokerproof.conformance.agents.stomp_agent import StompAgent
@@ -125,6 +125,18 @@ def test_a_send_is_answered_when_its_receipt_comes(desk: Desk) -> None:
     reply = desk.reply()
     assert reply.ok == {"expiration_ms": stamp + 120_000, "timestamp_ms": stamp, "body": crc32(frame.body)}
     assert reply.t0 < told_ns <= reply.t1 + 1_000_000
+
+
+def test_after_an_error_that_names_no_frame_it_does_not_wait_for_long(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STOMP 1.2, "ERROR": the receipt-id SHOULD be there. Whether it was refused nobody knows then."""
+    monkeypatch.setattr(loop, "CLOSES_MS", 50)
+    desk.connect()
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1"))
+    desk.heard()
+    desk.tell("ERROR", {"message": "no"})
+    assert desk.reply().unknown == "no answer in time"
 
 
 @pytest.mark.parametrize(("stamp", "header", "told"), [("none", None, None), ("zero", "0", 0)])

@@ -29,6 +29,7 @@ from brokerproof.conformance.experiment.history import (
     Phase,
     Send,
 )
+from brokerproof.conformance.experiment.history import Leave as LeaveEvent
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -45,8 +46,10 @@ from brokerproof.conformance.experiment.steps import Counters as ReadCounters
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.running.automatic.comparing import violated_in
 from brokerproof.conformance.running.engine import run_seed
-from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.conformance.worlds.executor import UNANSWERED_MAX
+from brokerproof.conformance.worlds.port import Outcome, Waiting
 from brokerproof.conformance.worlds.simulated.framings import Framings
+from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 from brokerproof.reference_broker.session.framing import FramingError
 
@@ -251,3 +254,20 @@ def test_what_the_broker_cannot_write_ends_the_connection(monkeypatch: pytest.Mo
     steps: list[AnyStep] = [Subscribe(host=1), SendStep()]
     history = SimulatedWorld().run(encoded(Program(FORMAT, BrokerSpec(), HOSTS, [], queues("q0"), steps)))
     assert next((closed.who, closed.link) for closed in of(history, Closed)) == ("broker", "c")
+
+
+def test_the_drain_does_not_wait_for_ever_for_who_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(port: SimulatedPort, operation: ops.ClientOperation) -> Waiting[Outcome]:
+        outcome = yield from answered(port, operation)
+        if isinstance(operation, ops.Ack):
+            asked.append(operation.host)
+            outcome.result = "unknown"
+        return outcome
+
+    answered = SimulatedPort.ask
+    monkeypatch.setattr(SimulatedPort, "ask", ask)
+    history = run([SendStep(count=20)])
+    assert asked == ["drain"] * UNANSWERED_MAX
+    assert [event.consumer for event in of(history, LeaveEvent) if event.consumer] == ["drain/1"]
