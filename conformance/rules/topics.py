@@ -35,15 +35,15 @@ def everybody_once(facts: Facts, session: Session) -> Findings:
     seen: dict[tuple[str, str], Delivery] = {}
     for delivery in session.deliveries:
         key = (delivery.event.message, delivery.dest.name)
-        if key in seen and delivery.event.t1 < seen[key].undone_ns:
+        if key in seen and delivery.event.t1 < seen[key].undone_ns:  # rolled back, it may be sent again
             yield broken("twice", seen[key], delivery)
             return
-        seen[key] = delivery
+        seen.setdefault(key, delivery)
         if not session.durable() and _is_retroactive(delivery.send, session.opened[0]):
             yield broken("retroactive", delivery.send, session, delivery)
             return
     if not session.wild and not session.durable():
-        yield from _missed(facts, session)
+        yield from _missed(facts, session, seen)
 
 
 def _is_retroactive(send: Send, begun_ns: int) -> bool:
@@ -52,8 +52,10 @@ def _is_retroactive(send: Send, begun_ns: int) -> bool:
     return taken(send) and not delayed and send.accepted[1] < begun_ns
 
 
-def _missed(facts: Facts, session: Session) -> Findings:
-    """Whatever was published before a reading at rest at which it had room has reached it by then."""
+def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery]) -> Findings:
+    """Whatever was published before a reading at rest at which it had room has reached it by then. ``seen``: when a
+    message came first.
+    """
     dest, rests, until_ns = session.dest, roomy_ns(facts, session), scarce_ns(facts, session.dest)
     if not rests or _is_limited(dest):
         return
@@ -61,7 +63,7 @@ def _missed(facts: Facts, session: Session) -> Findings:
         rest_ns = rests[bisect_left(rests, send.accepted[1])]
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
             continue
-        delivery = session.seen.get(send.message)
+        delivery = seen.get((send.message, dest.name))
         if delivery is None or delivery.event.t0 > rest_ns:
             rows = (send, session) if delivery is None else (send, session, delivery)
             yield broken("missed", *rows, why=f"it had not come at rest at {ms(rest_ns)}")

@@ -113,7 +113,7 @@ def test_what_it_cannot_be_is_refused_with_the_reason(running: ProfileAdapter) -
 def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
     running: ProfileAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("brokerproof.reports.commands.run.QUICK_S", 6)
+    monkeypatch.setattr("brokerproof.reports.commands.run.QUICK_S", 12)
     url = running.located.profile.endpoints.stomp.url  # type: ignore[union-attr]
     assert main(["run", url, "--name", "mine-1", "--out", str(tmp_path)]) == OK
     lines = capsys.readouterr().out.splitlines()

@@ -45,6 +45,9 @@ def test_what_was_rolled_back_may_be_sent_again() -> None:
     assert kind(sent_again(story=Builder("live")), "GEN-002") is FAILS, "it said that it keeps that"
     assert kind(sent_again("t0").rest("t0"), "GEN-004") is not FAILS
     assert kind(sent_again("t0", early=True), "GEN-004") is FAILS
+    rested = foreign().connect("p0").connect("c0").subscribe("c0/1", "t0").send("p0/1", "t0").arrive("c0/1", "p0/1")
+    rested.rest("t0").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").abort("c0").arrive("c0/1", "p0/1", redelivered=True)
+    assert kind(rested, "GEN-004") is HOLDS
     # It may be acknowledged as what it is now, or as what it was, and then is unknown; and so is what came before it.
     again = sent_again().ack("c0/1", "p0/1", mode="cumulative")
     assert kind(again.leave("c0/1").drain("q0").end(), "GEN-001") is not FAILS
