@@ -21,7 +21,7 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Subscribe,
 )
-from brokerproof.conformance.facts.asked import Asked, Request
+from brokerproof.conformance.facts.asked import UNSUPPORTED, Asked, Request
 from brokerproof.conformance.facts.rows import HELD, Client, Delivery, Session
 from brokerproof.conformance.facts.settling import settled_by
 from brokerproof.conformance.facts.tables import Tables
@@ -47,6 +47,8 @@ class Requests:
             self._past = event
             if event.result == "unknown":
                 self.tables.asked.append(self._request(event, self.tables.client(event.host)))
+            return
+        if (event.refusal or "").startswith(UNSUPPORTED):
             return
         past = self._past
         if past is not None and isinstance(event, Ack | Nack) and (past.t0, past.t1) == (event.t0, event.t1):

@@ -154,6 +154,8 @@ def held() -> Builder:
 def test_what_its_consumer_holds_can_be_settled() -> None:
     assert kind(held().ack("c0/1", "p0/1"), "GEN-102") is HOLDS
     assert kind(held().ack("c0/1", "p0/1", result="fail"), "GEN-102") is FAILS
+    unasked = held().ack("c0/1", "p0/1", result="fail", refusal="unsupported: its library settles all or nothing")
+    assert kind(unasked, "GEN-102") is SILENT
     assert kind(held().nack("c0/1", "p0/1"), "GEN-103") is HOLDS
     assert kind(held().nack("c0/1", "p0/1", result="fail"), "GEN-103") is FAILS
 
