@@ -6,7 +6,8 @@ Rules
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent. So does a step that was
-  skipped there only, and before: its client cannot ask that. Who accepts what the reference refuses has a voice.
+  skipped there only, and before, or refused by its client's library, or left out of a transaction that the library's
+  scope does not reach: its client cannot ask that. Who accepts what the reference refuses has a voice.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
 """
 
@@ -22,6 +23,7 @@ from brokerproof.conformance.experiment.history import Browse, Consume, Event, F
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.facts.asked import UNSUPPORTED
 from brokerproof.conformance.running.engine import run_program
 
 #: What names the object of an event, in the order in which it is said.
@@ -63,10 +65,17 @@ def first_difference(sound: History, other: History) -> tuple[str, str] | None:
         for index, (seq, text) in enumerate(answers):
             at, said = here[index] if index < len(here) else (other.events[-1].seq, f"{host}: nothing")
             if said != text:
-                if at < skipped and seq < alone and " fail (" not in text:
+                if at < skipped and seq < alone and " fail (" not in text and not _is_clients(text, said):
                     found.append((seq, text, said))
                 break
     return min(found)[1:] if found else None
+
+
+def _is_clients(text: str, said: str) -> bool:
+    """Whether an answer differs for what its client is: it could not ask that, or not in a transaction."""
+    words = text.split(" ")
+    outside = words[1] == "ack" and said.split(" ") == [*words[:-2], words[-1]]
+    return outside or f" fail ({UNSUPPORTED}" in said
 
 
 def _first_skipped(sound: History, other: History) -> int:

@@ -10,6 +10,7 @@ import pytest
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
+from brokerproof.conformance.experiment.history import Ack as AckEvent
 from brokerproof.conformance.experiment.history import Fault, History, Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Exhaust
@@ -117,6 +118,25 @@ def test_a_fault_that_only_its_world_could_play_excuses(skipped: int) -> None:
     assert first_difference(sound, refused(other)) is not None
     other.events.insert(1, Fault(seq=0, t0=0, t1=0, host="", fault="exhaust", target="b", how="descriptors"))
     assert first_difference(sound, other) is None
+
+
+def acknowledged(history: History, **fields: object) -> History:
+    events = [msgspec.structs.replace(one, **fields) if isinstance(one, AckEvent) else one for one in history.events]
+    return History(history.header, events)
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"result": "fail", "refusal": "no"}, True),
+        ({"result": "fail", "refusal": "unsupported: not one of several"}, False),
+        ({"tx": None}, False),
+    ],
+)
+def test_what_its_client_cannot_ask_excuses(fields: dict[str, object], found: bool) -> None:
+    sound = run_program(programs()["acknowledged-in-transactions-that-end-in-vain"], "vain").history
+    assert sound is not None
+    assert (first_difference(sound, acknowledged(sound, **fields)) is not None) is found
 
 
 def test_a_fault_after_the_answer_excuses_nothing() -> None:
