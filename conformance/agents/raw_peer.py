@@ -111,11 +111,16 @@ class StompTongue(Tongue):
 
     bad = ("heart-beat:soon,later", "accept-version:9.9", "no command")
 
+    def __init__(self, way: WayIn = ANYBODY) -> None:
+        self._way = way
+
     def hello(self, offer_ms: tuple[int, int]) -> Frame:
         return self._connect(f"{offer_ms[0]},{offer_ms[1]}", "1.0,1.1,1.2")
 
     def _connect(self, heart_beat: str, versions: str) -> Frame:
-        headers = {"accept-version": versions, "host": "localhost", "heart-beat": heart_beat}
+        headers = {"accept-version": versions, "host": self._way.host, "heart-beat": heart_beat}
+        if self._way.login:
+            headers |= {"login": self._way.login, "passcode": self._way.passcode}
         return Frame("CONNECT", headers)
 
     def bad_hello(self, name: str) -> Frame:
@@ -205,7 +210,7 @@ class RawPeer:
     def __init__(self, probe: Probe, way: WayIn = ANYBODY) -> None:
         self.probe = probe
         self.conversation = Conversation(probe, way) if probe.dialogues else None
-        self.tongue: Tongue = StompTongue() if probe.via == "stomp" else OpenWireTongue()
+        self.tongue: Tongue = StompTongue(way) if probe.via == "stomp" else OpenWireTongue()
         self.fault = self.tongue.bad[probe.fault % len(self.tongue.bad)] if probe.hello == "bad" else ""
         self.hello_ns: tuple[int, int] | None = None
         self.last_ns: tuple[int, int] | None = None

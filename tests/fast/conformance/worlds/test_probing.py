@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.conformance.agents.dialogue import WayIn
 from brokerproof.conformance.agents.raw_peer import StompTongue
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ConnectorSpec, HostSpec
 from brokerproof.conformance.experiment.history import Consume, Counters, Probe
@@ -94,6 +95,12 @@ def test_a_visit_is_total() -> None:
 
 def test_half_a_hello_is_the_beginning_of_one() -> None:
     assert b"CONNECT\naccept-version:1.2\n\n\0".startswith(StompTongue().half().data)
+
+
+def test_a_peer_of_stomp_says_who_it_is_where_that_is_wanted() -> None:
+    known = StompTongue(WayIn(host="/", login="app", passcode="secret")).hello((0, 0)).headers
+    assert (known["host"], known["login"], known["passcode"]) == ("/", "app", "secret")
+    assert "login" not in StompTongue().hello((0, 0)).headers
 
 
 def test_a_producer_that_is_stopped_by_flow_control_is_not_read_from() -> None:
