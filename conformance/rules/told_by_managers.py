@@ -229,7 +229,7 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
 
 def _lacks(asked: list[Send], report: Arrive) -> str:
     """What of a report is none of these messages'; what one leaves to its queue's definition, DLY-054 judges."""
-    sent = [{one.event.persistent for one in asked}, {one.event.priority for one in asked}]
+    sent: list[set[int]] = [{one.event.persistent for one in asked}, {one.event.priority for one in asked}]
     came = [report.persistent, report.priority]
     for name, had, own, what in zip(AS_DEFINED, sent, came, ("delivery mode", "priority"), strict=True):
         if own is not None and own not in had and not any(name in one.event.headers for one in asked):
