@@ -29,7 +29,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
-from brokerproof.conformance.facts.pressure import scarce, scarce_ns
+from brokerproof.conformance.facts.pressure import scarce, scarce_ns, surely_has_room
 from brokerproof.conformance.facts.queue_managers import own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
 from brokerproof.conformance.facts.selectors import read
@@ -39,6 +39,8 @@ from brokerproof.conformance.facts.tables import Tables
 
 #: Bodies beyond this size may be more than a broker takes.
 LARGE_BYTES: Final = 1024 * 1024
+#: More sends of one client than these may not wait beside what else it asks: they fill the memory that there is not.
+WAITING_MAX: Final = 100
 #: Destinations that not everybody may use, or that only the broker writes to.
 RESERVED: Final = {"temporary", "advisory", "dead-letters"}
 
@@ -124,7 +126,7 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
         return "such a delay may be refused"
     if is_queue_manager(tables) and (reason := own_reason(tables, event)):
         return reason
-    if event.forged or event.network or event.preset_ms is not None or event.size > LARGE_BYTES:
+    if event.forged or event.preset_ms is not None or event.size > LARGE_BYTES:
         return "an unusual message"
     return "there may have been no room" if maybe_without_room(tables, event) else ""
 
@@ -133,8 +135,12 @@ def maybe_without_room(tables: Tables, event: Send) -> bool:
     """Whether memory or the disk may have been full, so that a send is refused, or waits."""
     if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes:
         return True
+    if not tables.throttles:
+        return False
     places = [tables.destination(part) for part in tables.names.parts(event.dest)]
     places += [queue for place in places for queue in tables.virtual_queues.get(place.name, ())]
+    if all(surely_has_room(tables, place, event) for place in places):
+        return False
     return any(scarce_ns(tables, place) <= event.t1 or _may_be_full_of_uncommitted(tables, place) for place in places)
 
 
@@ -148,6 +154,8 @@ def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
 def is_behind(tables: Tables, client: Client, event: Event) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
     short = bool(tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes)
+    if _awaits_all(tables, client) and not (short and tables.throttles):
+        return False
     for other in tables.asked:
         before = other.event
         if other.client is not client or before is event or before.t0 > event.t0 or not isinstance(before, Send):
@@ -155,6 +163,17 @@ def is_behind(tables: Tables, client: Client, event: Event) -> bool:
         if before.result == "unknown" and (short or maybe_without_room(tables, before)):
             return True
     return False
+
+
+def _awaits_all(tables: Tables, client: Client) -> bool:
+    """Whether a client waits for an answer to each message: one that waits for memory then holds up nothing else, nor,
+    in the generation "fair", one that waits for the disk. A real library may itself keep back what follows.
+    """
+    if not tables.simulated:
+        return False
+    sends = [send.event for send in tables.sends.values() if send.client is client]
+    few = sum(one.result == "unknown" for one in sends) <= WAITING_MAX
+    return few and all((one.persistent or client.traits.awaits_receipt) and one.tx is None for one in sends)
 
 
 def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
@@ -268,7 +287,10 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "the connection ended"
     if isinstance(event, Send) and (event.size > LARGE_BYTES or event.again):
         return "it may be on its way"
-    if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes or scarce(tables, event.t1):
+    short = tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes
+    if short and (tables.throttles or isinstance(event, Send) or not _awaits_all(tables, client)):
+        return "there may have been no room"
+    if tables.throttles and scarce(tables, event.t1) and not _awaits_all(tables, client):
         return "there may have been no room"
     if is_behind(tables, client, event):
         return "it may be behind a message that waits for room"

@@ -27,8 +27,10 @@ def may_block(tables: Tables, sends: Iterable[SendEvent], changes: bool) -> bool
     ``changes``: an operator changes limits.
     """
     declared = tables.declared
-    if changes or declared.store_limit_bytes or declared.temp_limit_bytes:
+    if declared.store_limit_bytes or declared.temp_limit_bytes:
         return True
+    if changes or not tables.throttles:
+        return tables.throttles
     limits = [declared.memory_limit_bytes, *(entry.memory_limit_bytes or 0 for entry in declared.policies)]
     least = min((limit for limit in limits if limit > 0), default=0)
     most_copies = 1 + max((len(one.of) for one in tables.names.declared), default=0)
@@ -138,6 +140,28 @@ def exceedable(tables: Tables) -> bool:
     return 0 < tables.declared.memory_limit_bytes < tables.sent_bytes or any(
         0 < dest.applied.memory_limit_bytes < dest.sent_bytes for dest in tables.destinations.values()
     )
+
+
+def surely_has_room(tables: Tables, dest: Destination, event: SendEvent) -> bool:
+    """Whether all that anybody had sent before cannot have filled memory: below a limit no producer has to wait where
+    the rules of ActiveMQ's memory are declared.
+    """
+    told = any(one.kind == "advisory" and one.sessions for one in tables.destinations.values())
+    if not tables.paged or tables.limits or told:
+        return False
+    room, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
+    used = sum(_charge_before(send, event) for send in tables.sends.values()) if room > 0 else 0
+    used += sum(probe.said.times * FLOOD_MAX_BYTES for probe in tables.probes if probe.said.deaf)
+    used_here = sum(_charge_before(send, event) for send in (*dest.sends, *_brought(tables, dest))) if own > 0 else 0
+    return (room <= 0 or used < room) and (own <= 0 or used_here < own)
+
+
+def _charge_before(send: Send, event: SendEvent) -> int:
+    """The most that a message costs by the time of another send, each of its copies by itself."""
+    if send.event is event or send.event.t0 > event.t1:
+        return 0
+    times = max(1, len(send.copies), len(send.dest.sessions) if send.dest.topic else 0)
+    return times * (send.event.size + OVERHEAD_MAX_BYTES)
 
 
 def limit_at(tables: Tables, reading: Reading) -> int:

@@ -241,6 +241,11 @@ class Tables:
         return session.traits.leaves_rollbacks and not self.offers("keeps-rolled-back")
 
     @property
+    def throttles(self) -> bool:
+        """Producers may have to wait for memory: not in the generation "fair", and nobody knows of other brokers."""
+        return self.paged or (not self.simulated and "memory" not in self.declared.generation)
+
+    @property
     def remembers(self) -> bool:
         """Whether persistent messages outlive the broker's process."""
         return self.declared.persistent or "persistent" in self.header.capabilities

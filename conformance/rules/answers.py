@@ -124,8 +124,7 @@ def _is_all_gone(facts: Facts) -> bool:
 def blocked(facts: Facts) -> list[Request]:
     """Sends outside of transactions that were not answered in time where producers may have to wait for room."""
     declared = facts.declared
-    wait = declared.generation.get("memory", "fair" if facts.simulated else "") != "fair"
-    if not wait and not declared.store_limit_bytes and not declared.temp_limit_bytes:
+    if not facts.throttles and not declared.store_limit_bytes and not declared.temp_limit_bytes:
         return []
     return [one for one in facts.asked if isinstance(one.event, Send) and one.event.result == "unknown"]
 

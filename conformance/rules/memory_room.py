@@ -194,9 +194,15 @@ def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
 
 def _was_to_fail(facts: Facts, send: Send) -> bool:
     """Whether nobody but a broker that was told to refuse what finds no room can have kept the answer back."""
-    event, entry = send.event, send.dest.applied.entry
+    entry = send.dest.applied.entry
+    return entry.send_fail_if_no_space and send.dest.kind == "queue" and _was_kept_waiting(facts, send)
+
+
+def _was_kept_waiting(facts: Facts, send: Send) -> bool:
+    """Whether nobody but the broker can have kept the answer back, for long, and nothing else that it was sent."""
+    event = send.event
     request = next((one for one in facts.asked if one.event is event), None)
-    if not entry.send_fail_if_no_space or send.dest.kind != "queue" or event.network or request is None:
+    if event.result != "unknown" or event.network or request is None:
         return False
     late = event.t1 - event.t0 >= facts.declared.lateness_ms * NS_PER_MS
     if not late or not request.connected or event.size > LARGE_BYTES or event.again:
@@ -253,9 +259,9 @@ def _is_stored(send: Send) -> bool:
     if not send.dest.topic:
         return True
     there = [one for one in send.dest.subscriptions if one.durable and one.begin is not None and not one.doubtful]
+    there = [one for one in there if send.event.t1 < one.sure_ns]
     sure = any(one.begin.result == "ok" and one.begin.t1 < send.event.t0 for one in there if one.begin is not None)
-    ended = any(one.end is not None or one.sure_ns <= send.event.t1 for one in there)
-    return send.event.persistent and send.dest.kind == "topic" and sure and not ended
+    return send.event.persistent and send.dest.kind == "topic" and sure
 
 
 class _Sent:
@@ -286,9 +292,11 @@ def _charge(facts: Facts, event: SendEvent) -> int:
 def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
     """What was sent into temporary files, and into the store."""
     files, store = _Sent(), _Sent()
+    entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
+    letters = facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
     for send in facts.sends.values():
         event = send.event
-        if event.persistent:
+        if event.persistent or letters:  # which are kept in the store, whatever they were
             store.add(event, _charge(facts, event))
         # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
         if not event.persistent or send.dest.kind != "queue" or not facts.declared.persistent:
@@ -341,7 +349,8 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     untold = (
         one.send.dest.topic or facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
     )
-    if names_room(one.send) and not untold and one.before + event.size < room:
-        yield broken("refused", one.send, why=f"at most {one.before} of {room} bytes had been sent before")
+    if not untold and one.before + event.size < room and (names_room(one.send) or _was_kept_waiting(facts, one.send)):
+        outcome = "refused" if event.result == "fail" else "waits"
+        yield broken(outcome, one.send, why=f"at most {one.before} of {room} bytes had been sent before")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

@@ -90,7 +90,8 @@ def _owes_nothing(dest: Destination, reading: Reading) -> bool:
     """Whether nobody has anything of a topic, or waits for it: no durable subscription, and every window is open."""
     windows = (*reading.windows, *reading.wild)
     idle = all(one.session.known and one.room() and not one.held + one.doubted for one in windows)
-    return dest.kind == "topic" and idle and not any(one.durable for one in dest.subscriptions)
+    away = any(one.durable() for one in dest.sessions)  # those of a pattern, too
+    return dest.kind == "topic" and idle and not away
 
 
 @rule("MEM-003", over=drained_readings, handles=KINDS)

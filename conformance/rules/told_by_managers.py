@@ -12,7 +12,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import FEEDBACK, REASON, TARGET, asking, states
+from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
@@ -219,14 +219,22 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
         return f"{KIND} is {headers.get(KIND)!r}"
     if not headers.get("correlation-id"):
         return "it names no message"
-    if report.persistent is not None and all(one.event.persistent is not report.persistent for one in asked):
-        return "none of these messages had its delivery mode"
-    if report.priority is not None and all(one.event.priority != report.priority for one in asked):
-        return "none of these messages had its priority"
+    if lacks := _lacks(asked, report):
+        return f"none of these messages had its {lacks}"
     several = [one for one in told.reports if (one.message, _kind(one)) == (report.message, kind)]
     if report.message and len(several) > max(1, len(asked[0].copies)) and not facts.restarts:
         return f"it was told {len(several)} times"
     return "" if any(_shows(one, report, kind) for one in asked) else "it shows not as much as was asked for"
+
+
+def _lacks(asked: list[Send], report: Arrive) -> str:
+    """What of a report is none of these messages'; what one leaves to its queue's definition, DLY-054 judges."""
+    sent: list[set[int]] = [{one.event.persistent for one in asked}, {one.event.priority for one in asked}]
+    came = [report.persistent, report.priority]
+    for name, had, own, what in zip(AS_DEFINED, sent, came, ("delivery mode", "priority"), strict=True):
+        if own is not None and own not in had and not any(name in one.event.headers for one in asked):
+            return what
+    return ""
 
 
 def _shows(send: Send, report: Arrive, kind: str) -> bool:

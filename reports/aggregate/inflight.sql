@@ -38,6 +38,12 @@ context AS (
         COALESCE(
             CAST(GET_JSON_OBJECT(header, '$.declared.timestamping.zero_expiration_override_ms') AS BIGINT), 0
         ) > 0 AS stamps_expiry,
+        -- Nobody waits for memory in the generation "fair", which is the reference broker's own.
+        COALESCE(
+            GET_JSON_OBJECT(header, '$.declared.generation.memory'), CASE WHEN world = 'simulated' THEN 'fair' END, ''
+        ) <> 'fair'
+        OR COALESCE(CAST(GET_JSON_OBJECT(header, '$.declared.store_limit_bytes') AS BIGINT), 0) > 0
+        OR COALESCE(CAST(GET_JSON_OBJECT(header, '$.declared.temp_limit_bytes') AS BIGINT), 0) > 0 AS producers_wait,
         TRANSFORM(
             FILTER(
                 FROM_JSON(GET_JSON_OBJECT(header, '$.destinations'), 'ARRAY<STRUCT<name: STRING, kind: STRING>>'),
@@ -75,6 +81,7 @@ consumers AS (
         run, consumer,
         MIN(CASE WHEN kind <> 'leave' THEN seq END) AS first_seq,
         MIN(CASE WHEN kind = 'subscribe' THEN seq END) AS subscribed_at,
+        MIN(CASE WHEN kind = 'arrive' THEN seq END) AS arrived_at,
         MIN_BY(host, CASE WHEN kind <> 'leave' THEN seq END) AS host,
         MIN_BY(dest, CASE WHEN kind <> 'leave' THEN seq END) AS dest,
         MIN_BY(result, CASE WHEN kind = 'subscribe' THEN seq END) AS result,
@@ -86,7 +93,7 @@ consumers AS (
         AND NOT (kind = 'subscribe' AND result = 'fail')
     GROUP BY run, consumer
 ),
--- What a host does after a send that got no answer, the broker may not have read: it may make that send wait.
+-- What a host does after a send that got no answer, the broker may not have read where it may make that send wait.
 told AS (
     SELECT
         *,
@@ -97,7 +104,7 @@ told AS (
     FROM events
 ),
 -- What happened to its host and to the broker: how it is connected, and what ended it. The goodbye of a consumer whose
--- subscription was never confirmed ends nothing for certain: both may still be on their way.
+-- subscription neither an answer nor an arrival confirmed ends nothing for certain: both may still be on their way.
 passings AS (
     SELECT
         c.run, c.consumer, c.dest, c.first_seq, c.subscribed_at, c.result, c.prefetch, c.ack, c.refused,
@@ -105,13 +112,15 @@ passings AS (
         MAX_BY(h.traits, CASE WHEN h.kind = 'connect' AND h.seq < c.first_seq THEN h.seq END) AS traits,
         MIN(CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END) AS end_seq,
         MAX(CASE WHEN h.kind = 'connect' AND h.result = 'ok' AND h.seq < c.first_seq THEN h.seq END) AS connected_at,
-        MIN_BY(h.unanswered, CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END) AS unread,
+        MIN_BY(h.unanswered AND x.producers_wait, CASE WHEN h.kind <> 'connect' AND h.seq > c.first_seq THEN h.seq END)
+            AS unread,
         MAX(CASE WHEN h.kind <> 'connect' AND h.consumer IS NULL AND h.seq < c.first_seq THEN h.seq END) AS cut_at
     FROM consumers c
     JOIN context x ON x.run = c.run
     LEFT JOIN told h ON h.run = c.run AND (
         (h.kind = 'connect' AND h.host = c.host)
-        OR (h.kind = 'leave' AND h.result <> 'fail' AND h.consumer = c.consumer AND COALESCE(c.result, 'ok') = 'ok')
+        OR (h.kind = 'leave' AND h.result <> 'fail' AND h.consumer = c.consumer
+            AND (COALESCE(c.result, 'ok') = 'ok' OR c.arrived_at < h.seq))
         OR (h.kind = 'leave' AND h.consumer IS NULL AND h.host = c.host)
         OR (h.kind = 'closed' AND (h.host = c.host OR (h.host = x.broker_host AND h.link = c.host)))
         OR (h.kind IN ('stop', 'kill') AND h.target = c.host)

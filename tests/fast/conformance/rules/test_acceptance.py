@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -69,7 +70,6 @@ def test_the_error_that_closes_the_connection_is_the_refusal() -> None:
         {"size": 2 << 20},
         {"tx": "p0/tx1"},
         {"forged": 7},
-        {"network": True},
     ],
 )
 def test_what_may_be_refused(fields: dict[str, Any]) -> None:
@@ -85,7 +85,8 @@ def test_a_send_may_be_refused_where_room_may_be_scarce() -> None:
     def story(**declared: Any) -> Builder:
         return told(**declared).send("p0/1", size=600).send("p0/2", result="fail")
 
-    assert kind(story(memory_limit_bytes=1000), "GEN-100") is not FAILS
+    assert kind(story(memory_limit_bytes=1000, generation={"memory": "G3"}), "GEN-100") is not FAILS
+    assert kind(story(memory_limit_bytes=1000), "GEN-100") is FAILS
     assert kind(story(store_limit_bytes=1000), "GEN-100") is not FAILS
     assert kind(story(memory_limit_bytes=1_000_000), "GEN-100") is FAILS
 
@@ -211,6 +212,26 @@ def test_operators_are_obeyed_where_the_queue_is() -> None:
     assert kind(told().send("p0/1").operate("purge", count=1), "GEN-107") is HOLDS
     assert kind(told().send("p0/1").operate("purge", result="fail"), "GEN-107") is FAILS
     assert kind(told().operate("purge", result="fail"), "GEN-107") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [
+        (lambda story: story.send("p0/1"), FAILS),
+        (lambda story: story.send("p0/1", delay_ms=100), HOLDS),
+        (lambda story: story.begin("p0").send("p0/1", tx="p0/tx1"), HOLDS),
+        (lambda story: story.send("p0/1", result="unknown"), HOLDS),
+        (lambda story: story.subscribe("c0/1").send("p0/1").arrive("c0/1", "p0/1").leave("c0/1"), HOLDS),
+        (lambda story: story.connect("c1").subscribe("c1/1", "q*").send("p0/1"), HOLDS),
+    ],
+)
+def test_what_is_taken_from_a_queue_does_not_come_from_there(
+    waits: Callable[[Builder], Builder], expected: VerdictKind
+) -> None:
+    story = waits(told()).rest("q0").operate("move", to="q1").subscribe("c0/2").arrive("c0/2", "p0/1")
+    assert kind(story, "GEN-107") is expected
+    back = waits(told()).operate("move", to="q1").operate("move", dest="q1", to="q0")
+    assert kind(back.subscribe("c0/2").arrive("c0/2", "p0/1"), "GEN-107") is HOLDS
 
 
 # -- GEN-108

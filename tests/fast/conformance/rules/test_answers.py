@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Browse, Poll
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
@@ -37,10 +39,33 @@ def test_what_may_keep_an_answer_back() -> None:
     assert kind(patient().stall("p0").send("p0/1", result="unknown"), "GEN-110") is HOLDS
     assert kind(patient().send("p0/1", result="unknown").at(500).closed("p0"), "GEN-110") is HOLDS
     assert kind(patient().send("p0/1", result="unknown").at(500).pause("b", 100), "GEN-110") is HOLDS
-    assert kind(patient(memory_limit_bytes=500).send("p0/1", result="unknown", size=400), "GEN-110") is HOLDS
+    paged = patient(memory_limit_bytes=500, generation={"memory": "G3"}).send("p0/1", size=400)
+    assert kind(paged.send("p0/2", result="unknown"), "GEN-110") is HOLDS
+    fair = patient(memory_limit_bytes=500).send("p0/1", size=400).send("p0/2", result="unknown")
+    assert kind(fair, "GEN-110") is FAILS  # no producer waits for memory there
     assert kind(patient(store_limit_bytes=500).send("p0/1", result="unknown"), "GEN-110") is HOLDS
     assert kind(patient().subscribe("c0/1", ack="auto").ack("c0/1", "p0/1", result="unknown", mode="auto"),
                 "GEN-110") is HOLDS  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("waits", "limits", "expected"),
+    [
+        ({}, {}, FAILS),
+        ({"tx": "p0/tx1"}, {}, HOLDS),  # a library may send what belongs to a transaction without asking
+        ({}, {"store_limit_bytes": 500}, HOLDS),
+        ({}, {"memory_limit_bytes": 1000}, HOLDS),
+    ],
+)
+def test_what_waits_for_memory_holds_up_nothing_else(
+    waits: dict[str, Any], limits: dict[str, Any], expected: VerdictKind
+) -> None:
+    policies = [PolicySpec(match="q0", memory_limit_bytes=500)]
+    story = patient(generation={"memory": "G3"}, policies=policies, **limits).send("p0/1", size=400)
+    story.send("p0/2", result="unknown", **waits).send("p0/3", "q1", result="unknown")
+    assert kind(story, "GEN-110") is expected
+    story.header = msgspec.structs.replace(story.header, world="live")
+    assert kind(story, "GEN-110") is HOLDS  # a library may keep back what follows
 
 
 def polled(ms: float, timeout_ms: int | None, **fields: Any) -> Builder:

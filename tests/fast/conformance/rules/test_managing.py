@@ -163,6 +163,19 @@ def test_a_report_of_something_else_is_found(which: Callable[[Any], bool], field
     assert verdicts["DLY-052"].verdict is VerdictKind.VIOLATED
 
 
+def test_a_report_has_what_its_message_left_to_the_queue() -> None:
+    history = simulate(programs()["mq-reports-of-every-kind"])
+    events = [
+        msgspec.structs.replace(event, headers=event.headers | {"JMS_IBM_MQMD_Priority": -1})
+        if isinstance(event, Send)
+        else msgspec.structs.replace(event, priority=7)
+        if isinstance(event, Arrive) and tells(2051)(event)
+        else event
+        for event in history.events
+    ]
+    assert judged(History(history.header, events))["DLY-052"].verdict is VerdictKind.SATISFIED
+
+
 ONE, TWO = "STAGED MSGID(m1) CORRELID(c1)", "STAGED MSGID(m2) CORRELID(c2)"
 
 

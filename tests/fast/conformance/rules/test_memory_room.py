@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
@@ -125,6 +126,33 @@ def test_refusals(before: int, persistent: bool, generation: str, verdict: Verdi
     story = kept(new(generation={"memory": generation}), before, persistent=persistent)
     kept(story, 1, persistent=persistent, result="fail", refusal=NO_ROOM)
     assert kind(story, "MEM-030") is verdict
+
+
+@pytest.mark.parametrize(("letters", "verdict"), [(False, FAILS), (True, SILENT)])
+def test_dead_letters_of_what_is_not_persistent_are_in_the_store(letters: bool, verdict: VerdictKind) -> None:
+    story = kept(new(dead_letter_non_persistent=letters), 2000, persistent=False)
+    assert kind(kept(story, 1, result="fail", refusal=NO_ROOM), "MEM-030") is verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "ms", "world", "generation", "room", "behind"),
+    [
+        (100, 1000, "simulated", "fair", FAILS, FAILS),
+        (100, 999, "simulated", "fair", SILENT, HOLDS),
+        (2000, 1000, "simulated", "fair", SILENT, FAILS),
+        (100, 1000, "live", "fair", SILENT, HOLDS),  # a real library may keep back what follows
+        (100, 1000, "simulated", "G3", SILENT, HOLDS),
+    ],
+)
+def test_what_has_room_does_not_wait(
+    before: int, ms: int, world: str, generation: str, room: VerdictKind, behind: VerdictKind
+) -> None:
+    story = kept(new(generation={"memory": generation}), before)
+    story.header = msgspec.structs.replace(story.header, world=world)
+    story.request_ms = ms
+    kept(kept(story, 4000, persistent=False, result="unknown"), 1, result="unknown")
+    assert kind(story, "MEM-030") is room
+    assert kind(story.subscribe("c0/1", result="unknown").subscribe("p0/9", result="unknown"), "GEN-110") is behind
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(4000, HOLDS), (3999, SILENT)])

@@ -93,13 +93,17 @@ def test_an_empty_queue_keeps_nothing() -> None:
 
 
 def test_a_topic_keeps_nothing_for_who_has_settled_everything() -> None:
-    def story(*, settled: bool, **options: Any) -> Builder:
-        told = new().subscribe("c0/1", "t0", **options).send("p0/1", "t0").arrive("c0/1", "p0/1")
+    def story(*, settled: bool, away: bool = False, **options: Any) -> Builder:
+        told = new().subscribe("c0/1", "t0", **options)
+        if away:
+            told.connect("c1").subscribe("c1/1", "t*", durable="d").leave("c1/1")
+        told.send("p0/1", "t0").arrive("c0/1", "p0/1")
         return read(told.ack("c0/1", "p0/1") if settled else told, "t0", size=0, in_flight=0, memory_bytes=1)
 
     assert kind(story(settled=True), "MEM-003") is FAILS
     assert kind(story(settled=False), "MEM-003") is SILENT
     assert kind(story(settled=True, durable="d"), "MEM-003") is SILENT
+    assert kind(story(settled=True, away=True), "MEM-003") is SILENT
 
 
 def test_the_broker_keeps_nothing_when_all_queues_are_empty() -> None:
