@@ -61,7 +61,7 @@ def properties_of(operation: Send) -> dict[str, str | bool | int | float]:
 
 
 #: What an arrival does not tell where the broker has no word for it; there is no value that means the same.
-UNTOLD = frozenset({"priority", "redelivered"})
+UNTOLD = frozenset({"persistent", "priority", "redelivered"})
 
 
 def arrival_of(item: Delivered) -> dict[str, Any]:
