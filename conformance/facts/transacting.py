@@ -72,13 +72,13 @@ def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
             continue
         delivery.transaction = None
         if not transaction.committed:
-            roll_back(delivery, mixed=transaction.mixed)
+            roll_back(tables, delivery, mixed=transaction.mixed)
         elif not isinstance(delivery.settlement, Nack) or ends_by_reject(tables, delivery):
             settle(tables, delivery, SETTLED)
     for delivery in transaction.tried:
         delivery.dest.ledger.stirred = True
         if transaction.committed is False and delivery.transaction is None:
-            roll_back(delivery)
+            roll_back(tables, delivery)
 
 
 def _withdraw(tables: Tables, send: Send) -> None:
