@@ -88,8 +88,8 @@ class Tables:
                  "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "freed_seq", "ghosts",
                  "header", "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
-                 "queue_rests", "readings", "redeliveries_max", "rejected", "resets", "restarts", "rests", "rests_ns", "sends",
-                 "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
+                 "queue_rests", "readings", "redeliveries_max", "rejected", "resets", "restarts", "rests", "rests_ns",
+                 "sends", "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
                  "uncommitted", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
     # fmt: on
 

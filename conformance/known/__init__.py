@@ -43,11 +43,11 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. ``programs``: corpus programs in which it must show, or in which it was seen if it shows ``sometimes``
-    only; ``releases``: ``A..B``, where it was seen elsewhere than in its file's release (``5.16`` has ``5.16.7``, and a
-    missing end has none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or
-    ``STEP FIELD=VALUE``, with ``broker``, ``host`` and ``link`` beside the steps; ``source``: where it can be looked
-    up; ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
+    """One entry. ``programs``: corpus programs in which it must show, or was seen if it shows ``sometimes`` only;
+    ``releases``: ``A..B``, where it was seen beside its file's release (``5.16`` has ``5.16.7``, a missing end has
+    none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or ``STEP
+    FIELD=VALUE``, with ``broker``, ``host`` and ``link`` beside the steps; ``source``: where it can be looked up;
+    ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
     """
 
     requirement: str
@@ -166,7 +166,8 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
     """
     marked = []
     stale = []
-    for verdict in verdicts:
+    for judged in verdicts:
+        verdict = judged
         # Who names the program first: of several causes it is that one.
         listed = sorted(known.of(verdict.requirement), key=lambda one: name not in one.programs)
         excuse = next((one for one in listed if one.excuses(name, program)), None)

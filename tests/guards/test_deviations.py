@@ -15,9 +15,7 @@ def test_the_page_is_written_from_the_lists() -> None:
 
 
 def test_every_entry_names_programs_of_the_corpus() -> None:
-    named = {
-        name for known in deviations.releases() for entry in known.deviations for name in entry.programs
-    }
+    named = {name for known in deviations.releases() for entry in known.deviations for name in entry.programs}
     assert named <= set(programs())
 
 
