@@ -47,7 +47,7 @@ class MqttAgent(AsyncAgent):
     name = "mqtt/1"
     kind = "mqtt"
     capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch", "headers")
-    traits = Traits(settles_by_itself=True, resumes=True, whole_seconds=True)
+    traits = Traits(settles_by_itself=True, settles_on_arrival=True, resumes=True, whole_seconds=True)
     fields = frozenset({"correlation-data"})
 
     def __init__(self, requests: int, answers: int) -> None:

@@ -188,7 +188,9 @@ class ActiveMQAdapter(Adapter):
     def refusal(self, program: Program) -> str:
         if program.broker.connector is not None:
             return "this broker's connectors are what they are: the program asks for options of its own (connector)"
-        return redelivery_refusal(program, self.label) or super().refusal(program)
+        limited = program.broker.redeliveries_max not in {None, -1}
+        limit = f"{self.label} has no limit of redeliveries of its own (redeliveries_max)" if limited else ""
+        return limit or redelivery_refusal(program, self.label) or super().refusal(program)
 
     def effective(self, program: Program) -> Program:
         broker = program.broker
@@ -199,7 +201,12 @@ class ActiveMQAdapter(Adapter):
         return msgspec.structs.replace(
             program,
             broker=msgspec.structs.replace(
-                broker, generation=generation, monitor_offer=None, delay_max_ms=0, timestamping=stamping
+                broker,
+                generation=generation,
+                monitor_offer=None,
+                delay_max_ms=0,
+                timestamping=stamping,
+                redeliveries_max=-1,
             ),
         )
 

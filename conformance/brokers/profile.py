@@ -174,7 +174,7 @@ class Promises(_Table, frozen=True):
     requirements: list[str] = []
     capabilities: list[str] | None = None
     reject: Literal["redeliver", "dead-letter", "drop"] | None = None
-    redeliveries_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    redeliveries_max: Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None = None
     prefetch: Annotated[int, msgspec.Meta(ge=1)] | Literal["unlimited", "ignored"] | None = None
     heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] = 1.0
     delay_clock: Literal["elapsed", "broker-wall", "producer-wall"] = "elapsed"

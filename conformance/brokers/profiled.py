@@ -269,6 +269,8 @@ class ProfileAdapter(Adapter):
             words.add("restart")
         if profile.operator is not None:
             words.add("operator")
+        if isinstance(promises.redeliveries_max, int):
+            words.add("redelivery-limit")
         words |= {capability for word, capability in BY_SETTING.items() if word in self._settings}
         return sorted(words)
 
@@ -359,6 +361,8 @@ class ProfileAdapter(Adapter):
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
         keeps = profile.start is not None and profile.start.restart
         spec = program.broker
+        if spec.redeliveries_max == profile.promises.redeliveries_max:
+            spec = msgspec.structs.replace(spec, redeliveries_max=None)  # nobody need tell it
         if profile.operator is not None:
             if commands := strange(program):
                 return f"{self.label} is others', too, so nobody tells it {commands[0]!r}"
@@ -375,6 +379,9 @@ class ProfileAdapter(Adapter):
         profile = self.located.profile
         keeps = profile.start is not None and profile.start.restart
         told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
+        if told.redeliveries_max is None:
+            most = profile.promises.redeliveries_max
+            told = msgspec.structs.replace(told, redeliveries_max=-1 if most == "unlimited" else most)
         if keeps and "persistent" not in self._settings:
             told = msgspec.structs.replace(told, persistent=program.broker.persistent)
         if profile.operator is not None:

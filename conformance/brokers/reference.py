@@ -184,7 +184,9 @@ class ReferenceAdapter(Adapter):
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)
-        return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, generation=generation))
+        most = -1 if program.broker.redeliveries_max is None else program.broker.redeliveries_max
+        broker = msgspec.structs.replace(program.broker, generation=generation, redeliveries_max=most)
+        return msgspec.structs.replace(program, broker=broker)
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         name = laboratory.fresh_name("reference")
@@ -220,6 +222,7 @@ def configuration(broker: BrokerSpec, name: str = "b") -> str:
         f"dead_letter_non_persistent = {_toml(broker.dead_letter_non_persistent)}",
         f"delay_support = {_toml(broker.delay_support)}",
         f"max_delay_ms = {broker.delay_max_ms}",
+        f"redeliveries_max = {-1 if broker.redeliveries_max is None else broker.redeliveries_max}",
         f"mqsc = {_toml(broker.mqsc)}",
     ]
     lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]

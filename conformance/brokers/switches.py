@@ -19,6 +19,7 @@ LINES = {
     "timestamping": "[settings] timestamping is missing: the broker's time-stamping cannot be switched on",
     "memory-limit": "[settings] memory_limit_bytes is missing: limits cannot be set",
     "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
+    "redelivery-limit": "[promises] redeliveries_max is missing: how often does it deliver a message again?",
     "nack": '[promises] reject = "dead-letter" is not promised',
     "dead-letter": '[promises] reject = "dead-letter" is not promised',
     "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",

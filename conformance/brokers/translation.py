@@ -52,6 +52,7 @@ CAPABILITIES = [
     "prefetch",
     "priorities",
     "pull",
+    "redelivery-limit",
     "restart",
     "selectors",
     "sync-dispatch",
@@ -131,6 +132,8 @@ def broker_config(program: Program, name: str = "") -> BrokerConfig:
         fields.pop(own, None)
     if "delay_max_ms" in fields:
         fields["max_delay_ms"] = fields.pop("delay_max_ms")
+    if fields.get("redeliveries_max") is None:
+        fields.pop("redeliveries_max", None)
     if spec.timestamping is not None:
         fields["timestamping"] = TimeStamping(**_said(spec.timestamping))
     return BrokerConfig(

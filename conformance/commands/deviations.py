@@ -46,7 +46,7 @@ def text() -> str:
 
 
 def _entries(known: Known) -> list[Deviation]:
-    return sorted(known.by_requirement.values(), key=lambda entry: entry.requirement)
+    return sorted(known.deviations, key=lambda entry: entry.requirement)
 
 
 def _seldom(known: Known) -> int:
@@ -59,10 +59,14 @@ def _title(known: Known) -> str:
 
 
 def _release(known: Known) -> str:
-    return f"\n## {_title(known)}\n" + "".join(_entry(known, entry) for entry in _entries(known))
+    told, pages = dict[str, int](), list[str]()
+    for entry in _entries(known):
+        number = told[entry.requirement] = told.get(entry.requirement, 0) + 1
+        pages.append(_entry(known, entry, f"-{number}" if number > 1 else ""))
+    return f"\n## {_title(known)}\n" + "".join(pages)
 
 
-def _entry(known: Known, entry: Deviation) -> str:
+def _entry(known: Known, entry: Deviation, number: str) -> str:
     requirement = default_catalogue()[entry.requirement]
     documents = "; ".join(_place(source) for source in requirement.source)
     broker = _broker(known)
@@ -70,15 +74,16 @@ def _entry(known: Known, entry: Deviation) -> str:
     where = f"--tier live --broker {broker}{client} --requirement {entry.requirement}"
     command = f"brokerproof replay {entry.programs[0]} {where}"
     others = f" (also: {', '.join(entry.programs[1:])})" if entry.programs[1:] else ""
+    releases = f"* Seen also on: {entry.releases.replace('..', ' to ').strip()}\n" if entry.releases else ""
     excuses = f"* Excuses only programs that have: {', '.join(f'`{need}`' for need in entry.needs)}\n"
     return "\n".join(
         [
-            f"\n### {known.name}/{entry.requirement}\n",
+            f"\n### {known.name}/{entry.requirement}{number}\n",
             f"* Promised ({requirement.level}): {requirement.sentence} *{documents}*",
             f"* Observed{', in some runs only' if entry.sometimes else ''}: {entry.reason}.",
             f"* Whose: the {entry.whose}'s. Looked up in: {entry.source}.",
             f"* Shown by: `{command}`{others}",
-            excuses if entry.needs else "",
+            releases + (excuses if entry.needs else ""),
         ]
     )
 

@@ -57,7 +57,7 @@ def _requirements(name: str, broker: Target, chosen: str | None) -> list[str]:
     """The requirements to assert."""
     if chosen is not None:
         return list(default_catalogue().select(chosen))
-    known = [one.requirement for one in broker.known().by_requirement.values() if name in one.programs]
+    known = list(dict.fromkeys(one.requirement for one in broker.known().deviations if name in one.programs))
     if not known:
         raise UsageError(f"{broker.label} has no known deviation in {name}; say what to assert: --requirement DLY-001")
     return known

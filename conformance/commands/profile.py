@@ -36,6 +36,7 @@ _LINES = (
         "memory-counters",
     ),
     ("promises", 'reject = "dead-letter"', "nack"),
+    ("promises", "redeliveries_max = 5", "redelivery-limit"),
 )
 
 

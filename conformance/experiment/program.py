@@ -119,6 +119,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             bytes_per_second={link.client: link.rate() for link in self.links if link.rate()},
             jitter_us={link.client: link.jitter_us for link in self.links if link.jitter_us},
             delay_max_ms=broker.delay_max_ms,
+            redeliveries_max=broker.redeliveries_max,
             mqsc=broker.mqsc,
             monitor={
                 host.name: effective

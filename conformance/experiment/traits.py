@@ -19,6 +19,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     * ``settles_on_write``: the broker settles what it writes to an ``auto`` consumer (STOMP).
     * ``settles_by_itself``: the library does, at a moment of its own (JMS).
+    * ``settles_on_arrival``: it does as soon as a message is here, whether or not the application is given it.
     * ``awaits_receipt``: an ``ok`` is the broker's own answer.
     * ``checks_expiry``: it discards what its clock calls expired.
     * ``stamps_expiration``: it turns a time to live into an expiration, by its host's clock (JMS).
@@ -37,6 +38,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     settles_on_write: bool = False
     settles_by_itself: bool = False
+    settles_on_arrival: bool = False
     awaits_receipt: bool = False
     checks_expiry: bool = False
     stamps_expiration: bool = False

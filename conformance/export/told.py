@@ -27,12 +27,12 @@ class Told(msgspec.Struct, frozen=True):
 
     def lines(self) -> list[str]:
         """The requirements, and what is known of this broker."""
-        catalogue, known = default_catalogue(), self.target.known().by_requirement
+        catalogue, known = default_catalogue(), self.target.known()
         lines: list[str] = []
         for name in self.expected:
             lines += textwrap.wrap(f"{name}: {catalogue[name].sentence}", 110)
-            if name in known:
-                lines += textwrap.wrap(f"Seen on {self.target.label}: {known[name].reason}.", 110)
+            for one in known.of(name):
+                lines += textwrap.wrap(f"Seen on {self.target.label}: {one.reason}.", 110)
         return lines
 
     def configuration(self, script: Script) -> str:

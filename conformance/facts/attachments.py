@@ -36,6 +36,7 @@ from brokerproof.conformance.facts.settling import (
     no_longer_open,
     release,
     settle,
+    spend,
     unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER
@@ -85,7 +86,7 @@ class Attachments:
             for delivery in transaction.settled:
                 unpledge(delivery)
                 if transaction.committed is False and not transaction.mixed:
-                    give_back(delivery, transaction)
+                    give_back(self.tables, delivery, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
                 if send.event.result == "ok" and not asked:
@@ -361,6 +362,7 @@ class Attachments:
         session.lost_ns = min(session.lost_ns, event.t0)
         for dest in self.tables.dests_of(session):
             dest.ledger.stirred = True
+        self._spend(session)
 
     def _end(self, session: Session, how: str, low_ns: int, high_ns: int, event: Event) -> None:
         """It is gone from ``low_ns`` on, or the broker will come to think so; what it held goes back."""
@@ -381,7 +383,15 @@ class Attachments:
         if how == "close":
             session.client.goodbyes.append(session)
         for delivery in session.deliveries:
-            come_back(delivery)
+            come_back(self.tables, delivery)
+        self._spend(session)
+
+    def _spend(self, session: Session) -> None:
+        """What it had, or was on its way to it unseen, failed once more."""
+        for dest in self.tables.dests_of(session) if self.tables.redeliveries_max < NEVER else ():
+            for copy in dest.copies:
+                if not copy.rejected:
+                    spend(self.tables, copy)
 
     # -- subscriptions
 

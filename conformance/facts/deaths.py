@@ -50,8 +50,10 @@ def given_up(copy: Copy) -> bool:
 
 def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
     """Whether its dead letter may have another reason than the broker's clock; of a delayed one it may be a target that
-    could not take it (DLY-051).
+    could not take it (DLY-051), of what was sent again that it was there already (ActiveMQ: "duplicate from store").
     """
+    if copy.send.event.again and not tables.simulated:
+        return True
     if given_up(copy) or (copy.send.delayed and is_queue_manager(tables)):
         return True
     # A durable subscriber's word is always believed: nobody else could be given its copy.

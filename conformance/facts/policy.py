@@ -15,6 +15,7 @@ from brokerproof.conformance.experiment.configuration import (
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, is_aside, own_dead_letters_of
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.policies import entry_for
+from brokerproof.conformance.facts.spans import NEVER
 
 #: How much of a limit may be in use before anybody may be kept waiting for memory.
 PRESSURE_PERCENT: Final = 50
@@ -23,6 +24,17 @@ PRESSURE_PERCENT: Final = 50
 MARK_PERCENT: Final = 70
 #: maxPageSize, by default.
 PAGE: Final = 200
+#: Redeliveries after which a real broker may give a message up that says nothing of it: no default is known below five
+#: failed deliveries (WebSphere's messaging engine; Artemis has 10, RabbitMQ's quorum queues 20).
+UNSAID: Final = 4
+
+
+def redeliveries_of(declared: DeclaredSpec, *, simulated: bool) -> int:
+    """How often the broker delivers a message again before it may give it up; ``NEVER``: for ever."""
+    said = declared.redeliveries_max
+    if said is None:
+        return NEVER if simulated else UNSAID
+    return NEVER if said < 0 else said
 
 
 class Applied:

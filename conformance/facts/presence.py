@@ -87,11 +87,12 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
     if not session.known or session.event is None:
         return []
     rooms = session.rooms_ns[bisect_left(session.rooms_ns, session.event.t1) :]
-    if len(session.deliveries) >= session.least:
-        return rooms
-    rests = tables.rests_ns
-    found = rests[bisect_left(rests, session.event.t1) : bisect_left(rests, session.lost_ns)]
-    return rooms if rooms[-1:] > found[-1:] else found
+    if len(session.deliveries) < session.least:
+        rests = tables.rests_ns
+        found = rests[bisect_left(rests, session.event.t1) : bisect_left(rests, session.lost_ns)]
+        rooms = rooms if rooms[-1:] > found[-1:] else found
+    busy = [] if tables.simulated else session.client.busy  # what a real slow link carries looks like nothing moving
+    return [ns for ns in rooms if not any(low <= ns <= high for low, high in busy)] if busy else rooms
 
 
 def sessions_of(copy: Copy) -> list[Session]:

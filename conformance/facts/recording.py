@@ -254,7 +254,7 @@ class Recording:
             state = LATE
         elif session.auto:
             state = SETTLED
-        elif session.ack == "auto" and not session.client.traits.known:
+        elif session.ack == "auto" and (session.traits.settles_on_arrival or not session.traits.known):
             state = DOUBTFUL
         else:
             state = HELD

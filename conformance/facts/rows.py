@@ -127,7 +127,7 @@ class Copy:
         #: Bytes that it is known to keep on its queue; when it was accepted, more than a limit had been.
         self.charged = 0
         self.accepted_beyond = False
-        #: Somebody tried to reject it.
+        #: Somebody tried to reject it, or it was delivered so often that its broker may do that itself.
         self.rejected = False
         #: A confirmed rejection should have made a dead letter of it, which has not been seen yet.
         self.dead_letter_due = False

@@ -12,6 +12,7 @@ from brokerproof.conformance.experiment.history import Ack, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.policy import gets_expiration
+from brokerproof.conformance.facts.presence import sessions_of
 from brokerproof.conformance.facts.rows import (
     DOUBTFUL,
     HELD,
@@ -54,7 +55,7 @@ def accept(tables: Tables, send: Send, span: Span) -> None:
         note_volatile(tables, copy)
         limit, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
         copy.accepted_beyond = 0 < limit < tables.charged or 0 < own < dest.charged
-        if copy.steady and (last is None or last.returned()) and not _taken(copy):
+        if copy.steady and (last is None or last.returned()) and not _taken(tables, copy):
             dest.waiting[copy.message] = copy
 
 
@@ -76,9 +77,11 @@ def no_longer_open(tables: Tables, send: Send, *, sure: bool) -> None:
             tables.unsure[dest] = True
 
 
-def _taken(copy: Copy) -> bool:
-    """An operator may have taken it, from its holder or from before its sender knew that it was there."""
-    return copy.send.accepted[0] <= copy.dest.taken_ns
+def _taken(tables: Tables, copy: Copy) -> bool:
+    """An operator may have taken it, from its holder or from before its sender knew that it was there; or the broker
+    has given it up.
+    """
+    return copy.send.accepted[0] <= copy.dest.taken_ns or (copy.rejected and tables.redeliveries_max < NEVER)
 
 
 def hold(tables: Tables, delivery: Delivery) -> None:
@@ -198,6 +201,7 @@ def enlist(delivery: Delivery, transaction: Transaction, result: str) -> None:
 def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool = True) -> None:
     """It was acknowledged in a transaction that was rolled back. ``mixed``: as far as anybody knows."""
     delivery.rollbacks += 1
+    spend(tables, delivery.copy)
     if tables.may_send_again(delivery.session):
         delivery.undone_ns = min(delivery.undone_ns, since_ns)
     if not gave_up(delivery):
@@ -223,24 +227,42 @@ def take_back(delivery: Delivery) -> None:
     ledger.stirred = True
 
 
+def failures(copy: Copy) -> int:
+    """How often at most it was delivered in vain, as the broker counts: to each session that may be gone, also unseen,
+    and once more for each rollback.
+    """
+    since_ns, told = copy.send.event.t0, [delivery.event.delivery_count or 1 for delivery in copy.deliveries]
+    gone = sum(since_ns <= one.ended_ns and (one.end != "" or one.lost_ns < NEVER) for one in sessions_of(copy))
+    again = len(copy.deliveries) - len({delivery.session.name for delivery in copy.deliveries})
+    return max([gone + again, *told]) + sum(delivery.rollbacks for delivery in copy.deliveries)
+
+
+def spend(tables: Tables, copy: Copy) -> None:
+    """It failed once more, perhaps: a broker that has delivered it as often as it will may reject it by itself."""
+    if tables.redeliveries_max < failures(copy):
+        copy.rejected = True
+        release(tables, copy)
+
+
 def gave_up(delivery: Delivery) -> bool:
     """Its library rejected it, which nobody sees: it was rolled back too often."""
     earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
     return 0 < delivery.session.traits.gives_up_after <= delivery.rollbacks + earlier
 
 
-def give_back(delivery: Delivery, transaction: Transaction) -> None:
+def give_back(tables: Tables, delivery: Delivery, transaction: Transaction) -> None:
     """The transaction that settled it was rolled back when their connection was lost."""
     gone = delivery.session.end not in {"", "close"}  # of a consumer that said goodbye nobody knows what that did
     if gone and delivery.transaction is transaction and delivery.state == DOUBTFUL:
         delivery.rollbacks += 1
+        spend(tables, delivery.copy)
         delivery.state = HELD
         delivery.dest.ledger.held += 1
         delivery.dest.ledger.undone += 1
-        come_back(delivery)
+        come_back(tables, delivery)
 
 
-def come_back(delivery: Delivery) -> None:
+def come_back(tables: Tables, delivery: Delivery) -> None:
     """Its session is gone and left it unsettled."""
     ledger = delivery.dest.ledger
     unpledge(delivery)
@@ -256,7 +278,7 @@ def come_back(delivery: Delivery) -> None:
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter
     elsewhere = any(one.state in {HELD, DOUBTFUL, SETTLED} and one is not delivery for one in copy.deliveries)
-    if copy.steady and known and not elsewhere and not _taken(copy):
+    if copy.steady and known and not elsewhere and not _taken(tables, copy):
         copy.dest.waiting[copy.message] = copy
 
 

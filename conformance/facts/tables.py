@@ -38,7 +38,7 @@ from brokerproof.conformance.facts.clock import Clock
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.mqsc import State
-from brokerproof.conformance.facts.policy import Applied
+from brokerproof.conformance.facts.policy import Applied, redeliveries_of
 from brokerproof.conformance.facts.rows import (
     Client,
     Copy,
@@ -88,8 +88,8 @@ class Tables:
                  "declared", "delayed", "deliveries", "destinations", "durable_ends", "epoch", "freed_seq", "ghosts",
                  "header", "limits", "lookers", "managed", "marks", "measured", "mortal", "moved_seq", "moves", "names",
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
-                 "queue_rests", "readings", "rejected", "resets", "restarts", "rests", "rests_ns", "sends",
-                 "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
+                 "queue_rests", "readings", "redeliveries_max", "rejected", "resets", "restarts", "rests", "rests_ns",
+                 "sends", "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
                  "uncommitted", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
     # fmt: on
 
@@ -101,12 +101,12 @@ class Tables:
         self.broker = header.broker_host
         #: Virtual time: instants are exact, and a timer cannot act while something is read.
         self.simulated = header.world == "simulated"
+        self.redeliveries_max = redeliveries_of(self.declared, simulated=self.simulated)
         self.paged = header.declared.generation.get("memory", "fair") != "fair"  # it reads a page for each waking up
         self.clocks: dict[str, Clock] = {}
         self.marks = marks.Marks()
         self.sends: dict[str, Send] = {}
-        self.delayed: list[Send] = []
-        self.mortal: list[Send] = []
+        self.delayed, self.mortal = list[Send](), list[Send]()
         self.copies: list[Copy] = []
         self.deliveries: list[Delivery] = []
         self.destinations: dict[str, Destination] = {}

@@ -172,6 +172,8 @@ def _draw_broker(chooser: Chooser, features: tuple[str, ...], dests: list[Destin
     if "delay-limits" in features:
         more["delay_support"] = not chooser.flag(30)
         more["delay_max_ms"] = one_of(chooser, (0, 1000, 60_000))
+    if "letters" in features and "jms" not in features:  # whose library gives up by itself
+        more["redeliveries_max"] = one_of(chooser, (None, 1, None, 3))
     if "disk" in features:
         more["store_limit_bytes"] = one_of(chooser, DISK_BYTES)
         more["temp_limit_bytes"] = one_of(chooser, DISK_BYTES)

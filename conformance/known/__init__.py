@@ -3,18 +3,21 @@
 Rules
 * A deviation is listed per release in ``<broker>-<release>.toml`` and names the corpus programs in which it shows.
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
-* An entry with ``needs`` excuses only programs that have all of it: a loss on unsubscribing hides no other loss.
+* An entry with ``needs`` excuses only programs that have all of it: a loss on unsubscribing hides no other loss. Two
+  causes of one requirement are two entries, told apart by what they need.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
   list can only shrink by being looked at.
 * What shows in some runs only says so (``sometimes``). It is never stale, and excuses nothing but the programs that it
   names: what nobody can make fail on purpose must not hide anything else.
 * What only brokerproof's own OpenWire client can show says so (``client``), and must fail where that client plays; the
   rest must fail where it does not, because over another protocol a broker may behave otherwise. Both excuse both.
-* The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``.
+* The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``. Of a
+  release that has none, those entries of the others count whose ``releases`` have it.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
@@ -29,6 +32,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import REGISTRY
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
+_RANGE = re.compile(r"(\d+(\.\d+)*)?\.\.(\d+(\.\d+)*)?")
 #: What an entry may need: a step by its word, or a part of the set-up.
 _KINDS: dict[str, type[msgspec.Struct]] = {
     "broker": BrokerSpec,
@@ -39,10 +43,11 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. ``programs``: corpus programs in which it must show, or in which it was seen if it shows ``sometimes``
-    only; ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or
-    ``STEP FIELD=VALUE``, with ``broker``, ``host`` and ``link`` beside the steps; ``source``: where it can be looked
-    up; ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
+    """One entry. ``programs``: corpus programs in which it must show, or was seen if it shows ``sometimes`` only;
+    ``releases``: ``A..B``, where it was seen beside its file's release (``5.16`` has ``5.16.7``, a missing end has
+    none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or ``STEP
+    FIELD=VALUE``, with ``broker``, ``host`` and ``link`` beside the steps; ``source``: where it can be looked up;
+    ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
     """
 
     requirement: str
@@ -50,6 +55,7 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     source: str
     needs: list[str] = []
+    releases: str = ""
     sometimes: bool = False
     client: Literal["", "openwire"] = ""
     whose: Literal["broker", "client", "documentation"] = "broker"
@@ -61,10 +67,23 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"needs: {need!r} names no step or part of a program, or no field of it (docs/program.md)"
                 )
+        if self.releases and (self.releases == ".." or not _RANGE.fullmatch(self.releases)):
+            raise ValueError(f"releases: {self.releases!r} is no range; write such as '5.16..5.17' or '5.16..'")
+
+    def seen_on(self, release: str) -> bool:
+        """Whether ``releases`` has that one."""
+        low, dots, high = self.releases.partition("..")
+        numbers = _numbers(release)
+        first, last = _numbers(low), _numbers(high)
+        return bool(dots) and first <= numbers and (not last or numbers[: len(last)] <= last)
 
     def excuses(self, name: str, program: Program) -> bool:
         """Whether a violation in that program may be this one."""
         return (not self.sometimes or name in self.programs) and all(_has(program, need) for need in self.needs)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", release))
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,15 +106,22 @@ class Known:
     def __init__(self, name: str, deviations: list[Deviation], *, client: Literal["", "openwire"] = "") -> None:
         self.name = name
         self.client = client
-        self.by_requirement: dict[str, Deviation] = {}
-        for deviation in deviations:
-            if deviation.requirement in self.by_requirement:
-                raise SuiteProblem(f"{name}: {deviation.requirement} is listed twice; put its programs into one entry")
-            self.by_requirement[deviation.requirement] = deviation
+        self.deviations = deviations
+        told = [(one.requirement, sorted(one.needs), one.sometimes, one.client) for one in deviations]
+        for place, (requirement, *_) in enumerate(told):
+            if told[place] in told[:place]:
+                raise SuiteProblem(
+                    f"{name}: {requirement} is listed twice for the same programs; put them into one entry, or say by "
+                    "needs what tells the two apart"
+                )
+
+    def of(self, requirement: str) -> list[Deviation]:
+        """What is known of one requirement."""
+        return [one for one in self.deviations if one.requirement == requirement]
 
     def through_openwire(self) -> Known:
         """The same, where every host is played by our own OpenWire client."""
-        return Known(self.name, list(self.by_requirement.values()), client="openwire")
+        return Known(self.name, self.deviations, client="openwire")
 
     def is_certain(self, deviation: Deviation) -> bool:
         """Whether an entry always shows where this client plays."""
@@ -103,7 +129,7 @@ class Known:
 
     def certain(self) -> list[Deviation]:
         """Those entries."""
-        return [one for one in self.by_requirement.values() if self.is_certain(one)]
+        return [one for one in self.deviations if self.is_certain(one)]
 
 
 def load_known(broker: str, folder: Path | None = None) -> Known:
@@ -115,10 +141,15 @@ def load_known(broker: str, folder: Path | None = None) -> Known:
 def _load(broker: str, folder: Path) -> Known:
     wanted = broker.replace(" ", "-")
     fitting = [path for path in folder.glob("*.toml") if wanted == path.stem or wanted.startswith(f"{path.stem}.")]
-    if not fitting:
-        return Known("", [])
-    path = max(fitting, key=lambda found: len(found.stem))
-    return parse_known(path.read_bytes(), path.name)
+    if fitting:
+        path = max(fitting, key=lambda found: len(found.stem))
+        return parse_known(path.read_bytes(), path.name)
+    name, _, release = broker.partition(" ")
+    lists = [parse_known(path.read_bytes(), path.name) for path in sorted(folder.glob(f"{name}-[0-9]*.toml"))]
+    found = {one.name: [entry for entry in one.deviations if entry.seen_on(release)] for one in lists}
+    # Of two lists the later one counts: its entries are looked at more often.
+    entries = {(one.requirement, *sorted(one.needs)): one for list_ in found.values() for one in list_}
+    return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 
 
 def parse_known(data: bytes, name: str) -> Known:
@@ -135,19 +166,19 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
     """
     marked = []
     stale = []
-    for verdict in verdicts:
-        deviation = known.by_requirement.get(verdict.requirement)
-        if deviation is None:
-            marked.append(verdict)
-        elif verdict.verdict is VerdictKind.VIOLATED and deviation.excuses(name, program):
-            text = f"{verdict.text} (known: {deviation.reason})"
-            marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
-        else:
-            marked.append(verdict)
-            must_fail = name in deviation.programs and known.is_certain(deviation)
-            if must_fail and verdict.verdict is VerdictKind.SATISFIED:
-                stale.append(
-                    f"{known.name}: {verdict.requirement} is listed as a known deviation but holds in {name}; "
-                    "remove the entry or its program"
-                )
+    for judged in verdicts:
+        verdict = judged
+        # Who names the program first: of several causes it is that one.
+        listed = sorted(known.of(verdict.requirement), key=lambda one: name not in one.programs)
+        excuse = next((one for one in listed if one.excuses(name, program)), None)
+        if excuse is not None and verdict.verdict is VerdictKind.VIOLATED:
+            text = f"{verdict.text} (known: {excuse.reason})"
+            verdict = msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text)
+        marked.append(verdict)
+        must_fail = any(name in one.programs and known.is_certain(one) for one in listed)
+        if must_fail and verdict.verdict is VerdictKind.SATISFIED:
+            stale.append(
+                f"{known.name}: {verdict.requirement} is listed as a known deviation but holds in {name}; "
+                "remove the entry or its program"
+            )
     return marked, stale

@@ -52,6 +52,20 @@ class CountsInSilence(Redelivery):
             message.redelivery_count = Unmarked(message.redelivery_count)
 
 
+class LimitLess(Redelivery):
+    """It gives a message up one redelivery too early."""
+
+    def is_spent(self, count: int) -> bool:
+        return super().is_spent(count + 1)
+
+
+class LimitMore(Redelivery):
+    """The same, too late."""
+
+    def is_spent(self, count: int) -> bool:
+        return super().is_spent(count - 1)
+
+
 class Watcher(Broker):
     """Base of mutants that remember what a connection did."""
 
@@ -437,6 +451,10 @@ ALL = (
            DropsEarly),
     Mutant("redelivery-once-more", "RDL-024", "The broker redelivers once more than it may.", "redelivery_plugin",
            NeverGivesUp),
+    Mutant("redelivery-limit-one-less", "RDL-026", "A limit of redeliveries is one less than promised.", "redelivery",
+           lambda config: LimitLess(config.redeliveries_max)),
+    Mutant("redelivery-limit-one-more", "RDL-026", "A limit of redeliveries is one more than promised.", "redelivery",
+           lambda config: LimitMore(config.redeliveries_max)),
     Mutant("virtual-topic-forgets-a-queue", "GEN-048", "The last queue of a virtual topic gets no copy.", "routing",
            fresh(ForgetsLastCopy)),
     Mutant("composite-forgets-a-name", "GEN-049", "The last of several names gets no copy.", "routing",

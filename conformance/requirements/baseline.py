@@ -287,6 +287,7 @@ BASELINE: tuple[str, ...] = (
     "RDL-023",
     "RDL-024",
     "RDL-025",
+    "RDL-026",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.absence import ended, maybe_swallowed, unexpl
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
 from brokerproof.conformance.facts.credit import EXCUSES
 from brokerproof.conformance.facts.delays import Awaited
-from brokerproof.conformance.facts.deliveries import repeated, settled
+from brokerproof.conformance.facts.deliveries import may_be_given_up, repeated, settled
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
@@ -375,7 +375,7 @@ def again_at_once(facts: Facts, row: tuple[Delivery, Delivery | None]) -> Findin
     if not facts.delays.is_owed(send, dest, until_ns):
         return
     waiting = facts.credit.waiting(send, dest, (from_ns, from_ns))
-    if not waiting or (again is None and maybe_swallowed(facts, first.copy)):
+    if not waiting or (again is None and (may_be_given_up(first.copy) or maybe_swallowed(facts, first.copy))):
         return
     if again is not None and again.event.t1 <= until_ns:
         yield held("at-once", "after a rollback" if first.rollbacks else "its consumer had left")

@@ -1,5 +1,5 @@
 """How often a message is tried again, by its library or by the broker, and what then becomes of it (RDL-007, -012,
--013, -023 to -025).
+-013, -023 to -026).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
-from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Transaction
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Reading, Transaction
+from brokerproof.conformance.facts.settling import failures
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -209,6 +210,8 @@ def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
     if 0 <= policy.maximum < again:
         yield broken("too-often", last, copy.deliveries[-1], why=why)
     elif not over:
+        if facts.redeliveries_max < NEVER:
+            return  # whatever was rejected counts against that limit, too
         if copy.dead_letters and _stayed(facts, copy) and not maybe_timed_out(facts, copy, facts.end_ns):
             yield broken("too-soon", last, copy.dead_letters[0], why=why)
     elif copy.send.event.persistent:
@@ -275,3 +278,49 @@ def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
         there = facts.end_ns < over_ns or maybe_timed_out(facts, copy, facts.end_ns)
         if not there and unexplained(facts, copy, rejected=True):
             yield broken("lost", rejections[-1], copy, why=f"the pause is {waits[-1]} ms, and nobody has seen it since")
+
+
+# -- by the broker, whoever the client
+
+
+def limited(facts: Facts) -> list[Copy]:
+    """Copies of queues that arrived, where the broker promises a limit of redeliveries, and no policy another one."""
+    if facts.declared.redeliveries_max is None or facts.redeliveries_max >= NEVER:
+        return []
+    plain = [one for one in facts.copies if not one.dest.topic and one.dest.applied.entry.redelivery is None]
+    return [one for one in plain if one.deliveries and not moves(one)]
+
+
+def _failed(delivery: Delivery) -> bool:
+    """Its application had it when its link or its process was lost, which every broker counts."""
+    lost = delivery.session.end in {"drop", "kill", "closed"}
+    return lost and delivery.state == RETURNED and not delivery.settlements and delivery.consumed is not None
+
+
+@rule("RDL-026", over=limited, handles=but("restart"))
+def given_up_at_the_limit(facts: Facts, copy: Copy) -> Findings:
+    """A broker that promises to give a message up after so many redeliveries, whoever the client, gives it up then:
+    neither earlier nor later.
+    """
+    most, failed = facts.redeliveries_max, 0
+    for delivery in copy.deliveries:
+        count = max(failed + 1, 0 if copy.send.event.headers else delivery.event.delivery_count or 0)
+        if count > most + 1:
+            why = f"that is delivery number {count}, and {most + 1} are promised at most"
+            yield broken("too-often", copy, delivery, why=why)
+            return
+        failed += _failed(delivery)
+    if failed and not copy.dead_letters:
+        yield held("tried-again")
+    elif copy.dead_letters and failed > most:
+        yield held("given-up", "as often as promised")
+    elif copy.dead_letters and failures(copy) <= most and _is_unrejected(facts, copy):
+        why = f"it was delivered in vain {failures(copy)} times at most, and {most + 1} times are promised"
+        yield broken("too-early", copy, copy.deliveries[-1], copy.dead_letters[0], why=why)
+
+
+def _is_unrejected(facts: Facts, copy: Copy) -> bool:
+    """Whether nobody but the broker can have given it up."""
+    settled = any(isinstance(event, Nack | Discard) for one in copy.deliveries for event in one.settlements)
+    gives_up = any(session.traits.gives_up_after or not session.traits.known for session in copy.dest.sessions)
+    return not (copy.rejected or settled or gives_up or maybe_timed_out(facts, copy, facts.end_ns))

@@ -237,6 +237,8 @@ class BrokerConfig(Struct, eq=False, kw_only=True):
     #: Whether delayed messages are taken (schedulerSupport; else refused), and the longest delay; 0: ten years.
     delay_support: bool = True
     max_delay_ms: int = 0
+    #: How often a queue delivers a message again, whoever the client, before it becomes a dead letter; -1: for ever.
+    redeliveries_max: int = -1
     mqsc: list[str] = []  # the commands that define a queue manager's objects (``mq/mqsc.py``)
     virtual_topics: list[VirtualTopic] = field(default_factory=lambda: [VirtualTopic()])
     composite_destinations: list[CompositeDestination] = []

@@ -123,6 +123,7 @@ class Policies:
         timestamping: Stamping,
         dead_letter: DeadLetter,
         advisories: AdvisoryPolicy,
+        redelivery: Redelivery,
         redelivery_plugin: RedeliveryPlugin,
         delay: Delay,
     ) -> None:
@@ -150,7 +151,7 @@ class Policies:
         self.prefetch = Prefetch()
         self.priority = Priority()
         self.pulling = Pulling()
-        self.redelivery = Redelivery()
+        self.redelivery = redelivery
         self.redelivery_plugin = redelivery_plugin
         self.duplicate_detection = DuplicateDetection()
         self.retention = Retention()
@@ -170,6 +171,7 @@ class Policies:
             timestamping=TIMESTAMPING[config.generation["timestamping"]](config.timestamping),
             dead_letter=DeadLetter(config),
             advisories=AdvisoryPolicy(config),
+            redelivery=Redelivery(config.redeliveries_max),
             redelivery_plugin=RedeliveryPlugin(config),
             delay=delay_policy(config.delay_support, config.max_delay_ms),
         )

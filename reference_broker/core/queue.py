@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from brokerproof.reference_broker.core.broker_redelivery import DEAD, PROPERTY, VANISHES
 from brokerproof.reference_broker.core.browser import BrowserView
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.message import Message
     from brokerproof.reference_broker.core.region import Region
     from brokerproof.reference_broker.core.subscription import Delivery, Subscription
+
+#: Why a message is dead that came back too often.
+_SPENT: Final = poison_cause("it was redelivered as often as redeliveries_max says")
 
 
 class Queue(Destination):
@@ -231,7 +234,10 @@ class Queue(Destination):
         """They come back from a consumer and wait again; one that others have refused waits aside."""
         returning: list[Reference] = []
         for reference in references:
-            if reference.refused_by is not None:
+            if self.region.policies.redelivery.is_spent(reference.message.redelivery_count):
+                self._leave(reference)
+                self.region.dead_letter(reference.message, self.name, _SPENT)
+            elif reference.refused_by is not None:
                 self._set_aside(reference)
             else:
                 reference.move(WAITING)

@@ -8,6 +8,8 @@
   departures in any order restore the sequence.
 * Delivery delay does not apply again: it was served before the first delivery.
 * Nothing is redelivered on a topic.
+* What comes back to a queue and was marked more than ``redeliveries_max`` times is not redelivered but given up (not in
+  ActiveMQ; as RabbitMQ's delivery-limit).
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ def queue_order(reference: Reference) -> int:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Redelivery:
-    """Policy ``redelivery``: the marks."""
+    """Policy ``redelivery``: the marks, and their limit (-1: none)."""
+
+    def __init__(self, most: int = -1) -> None:
+        self.most = most
+
+    def is_spent(self, count: int) -> bool:
+        """Whether a message that has been marked so often, and comes back, is given up."""
+        return 0 <= self.most < count
 
     def mark(self, deliveries: list[Delivery], last_delivered: int) -> None:
         """``deliveries`` are what the consumer leaves behind, oldest first."""

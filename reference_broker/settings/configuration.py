@@ -113,6 +113,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "statistics": _FLAG,
     "delay_support": _FLAG,
     "max_delay_ms": _Number(0, MAX_DELAY_MS),
+    "redeliveries_max": _Number(-1),
     "relative_ttl_names": _TEXTS,
     "mqsc": _TEXTS,
     "timestamping": _TABLE,

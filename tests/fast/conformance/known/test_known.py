@@ -84,8 +84,8 @@ def test_the_most_exact_list_counts(tmp_path: Path) -> None:
         (tmp_path / f"{stem}.toml").write_bytes(LIST.replace(b"it does", stem.encode()))
     names = [load_known(label, tmp_path).name for label in ("activemq 5.17.2", "activemq 5.17.9", "activemq 5.18.3")]
     assert names == ["activemq-5.17.toml", "activemq-5.17.9.toml", "activemq-5.toml"]
-    assert load_known("activemq 6.3.1", tmp_path).by_requirement == {}
-    assert load_known("reference", tmp_path).by_requirement == {}
+    assert load_known("activemq 6.3.1", tmp_path).deviations == []
+    assert load_known("reference", tmp_path).deviations == []
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,63 @@ def test_what_another_client_shows_must_fail_there_only() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_entry_names_things_that_exist(path: Path) -> None:
     known = parse_known(path.read_bytes(), path.name)
-    for deviation in known.by_requirement.values():
+    for deviation in known.deviations:
         assert deviation.requirement in default_catalogue()
         assert default_catalogue()[deviation.requirement].status == "judged"
         assert deviation.programs, f"{deviation.requirement} must name the programs in which it shows"
         assert set(deviation.programs) <= set(programs())
         assert deviation.reason
         assert deviation.source
+
+
+SECOND = LIST.replace(b"it does", b"another cause") + b"needs = ['restart']\n"
+THIRD = LIST.replace(b"it does", b"a third") + b"needs = ['send']\n"
+
+
+def test_two_causes_of_one_requirement_are_told_apart_by_what_they_need() -> None:
+    known = parse_known(SECOND + THIRD, "x.toml")
+    bad, good = (Verdict("TSP-009", kind) for kind in (VerdictKind.VIOLATED, VerdictKind.SATISFIED))
+    (marked,), _ = apply_known("another", PROGRAM, [bad], known)
+    assert (marked.verdict, marked.text) == (VerdictKind.KNOWN_FAILURE, " (known: a third)")
+    assert apply_known("another", PROGRAM, [bad], parse_known(SECOND, "x.toml"))[0] == [bad]
+    assert len(apply_known("live-future-only", PROGRAM, [good], known)[1]) == 1
+    assert [one.reason for one in known.of("TSP-009")] == ["another cause", "a third"]
+    assert known.of("TSP-001") == []
+
+
+def test_who_names_the_program_is_its_cause() -> None:
+    other = THIRD.replace(b"live-future-only", b"live-delay")
+    known = parse_known(other + LIST, "x.toml")
+    bad = Verdict("TSP-009", VerdictKind.VIOLATED)
+    texts = [apply_known(name, PROGRAM, [bad], known)[0][0].text for name in ("live-future-only", "live-delay")]
+    assert texts == [" (known: it does)", " (known: a third)"]
+
+
+@pytest.mark.parametrize(
+    ("releases", "release", "is_seen"),
+    [
+        ("5.16..5.17", "5.16.7", True),
+        ("5.16..5.17", "5.17.6", True),
+        ("5.16..5.17", "5.18.3", False),
+        ("5.16..5.17", "5.15.16", False),
+        ("5.16.7..", "6.3.1", True),
+        ("..5.16", "5.16.7", True),
+        ("..5.16", "5.2.0", True),
+        ("", "5.16.7", False),
+    ],
+)
+def test_a_release_without_a_list_has_the_entries_that_were_seen_on_it(
+    tmp_path: Path, releases: str, release: str, is_seen: bool
+) -> None:
+    (tmp_path / "activemq-5.12.toml").write_bytes(LIST)
+    (tmp_path / "activemq-jms-5.16.toml").write_bytes(LIST)
+    (tmp_path / "activemq-5.99.toml").write_bytes(LIST + f"releases = '{releases}'".encode())
+    known = load_known(f"activemq {release}", tmp_path)
+    assert (known.name, len(known.deviations)) == (("activemq-5.99.toml", 1) if is_seen else ("", 0))
+    assert load_known("activemq 5.12.3", tmp_path).name == "activemq-5.12.toml"
+
+
+@pytest.mark.parametrize("releases", ["5.16", "5.16-5.17", "a..b", ".."])
+def test_what_is_no_range_of_releases_is_refused(releases: str) -> None:
+    with pytest.raises(SuiteProblem, match=rf"x\.toml: .*releases: '{releases}' is no range; write such as"):
+        parse_known(LIST + f"releases = '{releases}'".encode(), "x.toml")

@@ -275,6 +275,13 @@ def test_a_full_window_is_served_later() -> None:
     assert outcome(starving, "GEN-004") == (FAILS, "missed")
 
 
+@pytest.mark.parametrize(("rate", "expected"), [(0, FAILS), (100_000, HOLDS)])
+def test_what_a_slow_link_carries_is_not_missed(rate: int, expected: VerdictKind) -> None:
+    told = Builder("live", bytes_per_second={"c0": rate} if rate else {}).connect("p0").connect("c0")
+    told.subscribe("c0/1", "t0").send("p0/1", "t0", size=200_000).wait(500).rest("t0").wait(1500)
+    assert kind(told.arrive("c0/1", "p0/1").wait(500).rest("t0"), "GEN-004") is expected
+
+
 def test_without_a_rest_while_it_is_open_nothing_is_missed() -> None:
     assert kind(audience().arrive("c0/1", "p0/1").lose("c1").rest("t0"), "GEN-004") is HOLDS
 

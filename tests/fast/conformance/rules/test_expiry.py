@@ -111,6 +111,13 @@ def test_without_expiration_it_is_no_dead_letter() -> None:
     assert (found.verdict, found.outcome) == (VIOLATED, "dead-lettered")
 
 
+@pytest.mark.parametrize(("world", "expected"), [("live", SATISFIED), ("simulated", VIOLATED)])
+def test_what_was_sent_again_may_be_dead_because_it_was_there(world: str, expected: VerdictKind) -> None:
+    """ActiveMQ makes a dead letter of the second one; the reference broker knows none."""
+    run = Clocked(world=world).at(1).post("p0/1", again=True).close(at_ms=50).deliver("drain/1", "p0/1")
+    assert verdicts(run.dead_letter("p0/1").finish())["EXP-002"].verdict is expected
+
+
 def test_a_rejected_message_is_a_rightful_dead_letter() -> None:
     run = (
         Clocked()

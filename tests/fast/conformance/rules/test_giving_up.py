@@ -238,3 +238,57 @@ def test_what_was_rejected_before_is_not_settled_again_by_an_early_acknowledgeme
     story.ack("c0/1", "p0/1").at(begun_ms + 5).arrive("c0/1", "p0/1", redelivered=True)
     found = story.verdicts("GEN-002", "RDL-003")
     assert (found["GEN-002"].verdict, found["RDL-003"].verdict) == (HOLDS, HOLDS)
+
+
+# -- RDL-026, and what a limit of redeliveries explains
+
+
+def lost_each_time(times: int, *, dead: bool = True, again: bool = False, **options: Any) -> Builder:
+    """So often a consumer had it and lost its link; then it is a dead letter, or there again, or nowhere."""
+    told = Builder(options.pop("world", "live"), **options).connect("p0").send("p0/1", persistent=True)
+    for number in range(1, times + 1):
+        told.connect("c0").subscribe(f"c0/{number}", ack="individual").arrive(
+            f"c0/{number}", "p0/1", redelivered=number > 1, delivery_count=None
+        )
+        told.consume(f"c0/{number}", "p0/1").lose("c0").wait(5)
+    told.rest("q0", size=int(again), in_flight=0).drain("q0", DLQ)
+    if again:
+        told.arrive("drain/1", "p0/1", redelivered=True, delivery_count=None).ack("drain/1", "p0/1")
+    elif dead:
+        told.arrive("drain/2", "p0/1", delivery_count=None).ack("drain/2", "p0/1")
+    return told.end()
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "limit", "explained"),
+    [
+        (3, {"redeliveries_max": 2}, HOLDS, True),
+        (2, {"redeliveries_max": 2}, FAILS, False),
+        (3, {"redeliveries_max": 2, "again": True}, FAILS, True),
+        (2, {"redeliveries_max": 2, "again": True}, HOLDS, True),
+        (3, {"redeliveries_max": 2, "dead": False}, HOLDS, True),
+        (2, {"redeliveries_max": 2, "dead": False}, HOLDS, False),
+        (9, {"redeliveries_max": -1}, SILENT, False),
+        (5, {}, SILENT, True),  # nobody says
+        (4, {}, SILENT, False),
+        (5, {"world": "simulated"}, SILENT, False),  # ours has none
+    ],
+)
+def test_a_limit_of_redeliveries(times: int, options: dict[str, Any], limit: VerdictKind, explained: bool) -> None:
+    story = lost_each_time(times, **options)
+    assert kind(story, "RDL-026") is limit
+    verdicts = story.verdicts("EXP-002", "GEN-001", "GEN-003", "RDL-002", "RDL-003", "RDL-004", "RDL-017")
+    accused = {name for name, verdict in verdicts.items() if verdict.verdict is FAILS}
+    lost = {"EXP-002"} if options.get("dead", True) else {"GEN-001", "RDL-002"}
+    assert accused == (set() if explained else lost)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, HOLDS), (1, FAILS)])
+def test_an_unseen_delivery_may_have_been_the_last(most: int, expected: VerdictKind) -> None:
+    """Whoever may have had it counts against the limit, but only who had it counts as having been given too often."""
+    story = Builder("live", redeliveries_max=most).connect("p0").connect("c0").subscribe("c0/1").send("p0/1")
+    story.lose("c0").drain("q0", DLQ)
+    if most:
+        story.arrive("drain/1", "p0/1", redelivered=True, delivery_count=3).ack("drain/1", "p0/1")
+    assert kind(story.end(), "RDL-026") is (expected if most else SILENT)
+    assert kind(story, "GEN-001") is not FAILS

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import pytest
 
-from brokerproof.conformance.experiment.history import Unsubscribe
+from brokerproof.conformance.experiment.history import Connect, Unsubscribe
+from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
@@ -21,6 +22,9 @@ class Story(Builder):
     def durable(self, consumer: str, **fields: Any) -> Self:
         wanted = {"dest": "t0", "durable": "d1", "ack": "individual", **fields}
         return self.subscribe(consumer, **wanted)
+
+    def joined(self, host: str, traits: Traits) -> Self:
+        return self._add(Connect, host, self.request_ms, result="ok", via="mqtt", traits=traits)
 
     def unsubscribe(self, result: str = "ok") -> Self:
         return self._add(Unsubscribe, "c0", self.request_ms, result=result, durable="d1")
@@ -114,6 +118,14 @@ def test_what_was_left_comes_again(how: str) -> None:
 
     assert outcome(story("p0/1"), "GEN-051") == (HOLDS, "again")
     assert outcome(story(), "GEN-051") == (FAILS, "lost")
+
+
+@pytest.mark.parametrize(("at_once", "expected"), [(False, FAILS), (True, SILENT)])
+def test_what_an_auto_consumer_has_may_be_settled_before_it_is_taken(at_once: bool, expected: VerdictKind) -> None:
+    traits = Traits(settles_by_itself=True, settles_on_arrival=at_once)
+    told = Story().connect("p0").joined("c0", traits)
+    told.durable("c0/1", ack="auto").send("p0/1", "t0").arrive("c0/1", "p0/1").leave("c0/1")
+    assert kind(told.durable("c0/2").rest("t0"), "GEN-051") is expected
 
 
 def test_what_nobody_has_to_bring_again() -> None:

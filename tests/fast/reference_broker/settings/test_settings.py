@@ -92,6 +92,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             statistics = true
             delay_support = false
             max_delay_ms = 7
+            redeliveries_max = 8
             mqsc = ["ALTER QMGR DEADQ(D)"]
             relative_ttl_names = ["ttl"]
             persistent = true
@@ -231,6 +232,7 @@ default_heart_beat = "7,8"
             "statistics": True,
             "delay_support": False,
             "max_delay_ms": 7,
+            "redeliveries_max": 8,
             "mqsc": ["ALTER QMGR DEADQ(D)"],
             "relative_ttl_names": ["ttl"],
             "persistent": True,
