@@ -15,6 +15,8 @@ from brokerproof.conformance.facts.tables import Tables
 
 #: What a frame has beside its body, roughly; a short pause between two of them is none.
 FRAME_BYTES: Final = 512
+#: The most that a message of nobody's own may have: the letter of what a raw peer that never reads sent to itself.
+FOREIGN_BYTES: Final = 1 << 18
 #: How long a real proxy that limits a rate may wait between two pieces, on a busy machine.
 PROXY_NS: Final = 250 * NS_PER_MS
 #: The part of the declared lateness that a link may be busy without making anything late.
@@ -50,7 +52,7 @@ def _upwards(sends: list[Send], host: str, rate: int) -> list[Span]:
 
 def _downwards(sends: list[Send], heard: list[tuple[str, int]], rate: int) -> list[Span]:
     sizes = {event.message: event.size for event in sends}
-    return [(at_ns - _takes_ns(sizes.get(message, 0), rate), at_ns) for message, at_ns in heard]
+    return [(at_ns - _takes_ns(sizes.get(message, FOREIGN_BYTES), rate), at_ns) for message, at_ns in heard]
 
 
 def _in_vain(history: History, sends: list[Send], arrivals: list[Arrive], host: str, rate: int) -> list[Span]:

@@ -18,6 +18,8 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What real brokers show at most (maxBrowsePageSize).
 BROWSED_MAX: Final = 400
+#: The most that an advisory takes of memory.
+ADVISORY_BYTES: Final = 4096
 #: What may keep a message from a browser.
 BLIND: Final = marks.OPERATOR | marks.MEMORY | marks.LIMIT | marks.RESTART | marks.REDELIVERY | marks.REPEATED
 
@@ -165,6 +167,8 @@ def told_who_comes_and_goes(facts: Facts, row: tuple[Destination, Session, list[
         if None in owed:
             continue
         due, got = sum(count or 0 for count in owed), bisect_left(told, event.seq)
+        if got < due and _may_be_full(facts, listener.dest, due):
+            return
         discarding = listener.dest.applied.entry.pending_message_limit is not None
         if got < due and due > listener.prefetch and (discarding or not listener.traits.settles_on_write):
             return  # it may have to settle some first, or was too slow for the rest
@@ -175,6 +179,12 @@ def told_who_comes_and_goes(facts: Facts, row: tuple[Destination, Session, list[
             before = any(session.opened[0] < listener.opened[0] for session in dest.sessions)
             yield held("told", "consumers were there before" if before else "")
         return
+
+
+def _may_be_full(facts: Facts, dest: Destination, advisories: int) -> bool:
+    """Whether so many of them, unsettled, may take all the memory that there is for them."""
+    limits = (facts.declared.memory_limit_bytes, dest.applied.memory_limit_bytes)
+    return any(0 < limit <= advisories * ADVISORY_BYTES for limit in limits)
 
 
 def _was_there(facts: Facts, listener: Session, reading: Reading) -> bool:

@@ -117,6 +117,15 @@ def test_a_send_that_waits_for_room_goes_through() -> None:
     assert kind(waiting(tx="p0/tx1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
 
 
+@pytest.mark.parametrize(("message", "expected"), [("", HOLDS), ("p0/1", FAILS)])
+def test_an_answer_may_be_behind_what_nobody_knows_the_size_of(message: str, expected: VerdictKind) -> None:
+    story = Builder(bytes_per_second={"c0": 100_000}).connect("p0").connect("c0").send("p0/1").subscribe("c0/1")
+    story.request_ms = 2600
+    asked = story.subscribe("c0/2", result="unknown").at(story.now_ms - 2).arrive("c0/1", message)
+    asked.events.sort(key=lambda event: event.t1)
+    assert kind(asked.at(4000), "GEN-110") is expected
+
+
 @pytest.mark.parametrize(
     ("world", "every_ms", "expected"), [("live", 150, HOLDS), ("live", 400, FAILS), ("simulated", 150, FAILS)]
 )

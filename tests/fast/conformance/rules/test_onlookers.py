@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.destinations import presence_of
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -51,9 +52,11 @@ def test_others_do_not_hide_a_message_from_a_browser() -> None:
     assert said(told, "GEN-026") is FAILS
 
 
-def listened(*, before: bool = False, told: int = 2, cut: bool = False, gone: bool = False) -> Builder:
+def listened(
+    *, before: bool = False, told: int = 2, cut: bool = False, gone: bool = False, **declared: object
+) -> Builder:
     """Somebody listens; one consumer comes (or is there already) and goes; and so many advisories arrive."""
-    story = Builder().connect("p0").connect("c0")
+    story = Builder(**declared).connect("p0").connect("c0")
     if gone:
         story.subscribe("c0/9").leave("c0/9").rest("q0")
     if before:
@@ -77,6 +80,12 @@ def test_who_listens_is_told_of_each_consumer_twice(before: bool, told: int, ver
 
 def test_a_listener_that_was_cut_off_claims_nothing() -> None:
     assert said(listened(told=0, cut=True), "GEN-028") is SILENT
+
+
+def test_there_may_be_no_memory_for_another_advisory() -> None:
+    little = [PolicySpec(memory_limit_bytes=1024)]
+    assert said(listened(told=1, policies=little), "GEN-028") is SILENT
+    assert said(listened(told=3, policies=little), "GEN-028") is FAILS
 
 
 def test_who_had_gone_before_somebody_listened_is_not_told_of() -> None:
