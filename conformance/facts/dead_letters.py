@@ -8,7 +8,7 @@ from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swall
 from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import dead, death_of, maybe_timed_out
 from brokerproof.conformance.facts.presence import gone_ns, rest_after, settles_unseen
-from brokerproof.conformance.facts.rows import Copy, Delivery
+from brokerproof.conformance.facts.rows import Copy, Delivery, Send
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
 
@@ -62,7 +62,7 @@ def surely_expired_there(tables: Tables, copy: Copy) -> bool:
         return False
     if copy.dest.topic or event.delay_ms or event.deliver_at_ms is not None or is_stuck(tables, copy.dest):
         return False
-    if any(event.t0 <= operation.t1 for operation in copy.dest.purges) or not _is_kept(tables, copy, event.t0):
+    if any(event.t0 <= operation.t1 for operation in copy.dest.purges) or not _is_kept(tables, copy.send, event.t0):
         return False
     death = death_of(tables, copy.send)
     return death is not None and dead(tables, death, drain.t0, tables.end_ns) and not maybe_swallowed(tables, copy)
@@ -72,16 +72,23 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
     """Whether somebody took whatever lay on a dead-letter queue at the end, and a letter of that copy, ``made`` then,
     must have been there.
     """
-    dest = tables.destination(place)
-    if not place or not drained(tables, dest) or dest.purges or is_stuck(tables, dest):
-        return False
     if copy.dest.kind == "temporary" and place == copy.dest.applied.own_dead_letters():
         return False  # it is named after what the broker calls it
     others = [other for other in copy.send.copies.values() if other is not copy]
-    if any(letter.dest is dest for other in others for letter in other.dead_letters):
+    if any(letter.dest.name == place for other in others for letter in other.dead_letters):
         return False  # a strategy audits: one letter of a message, whatever its copies
     sent_ns = copy.send.event.t0
-    if not _is_kept(tables, copy, made[0]) or any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
+    if any(sent_ns <= one.t1 and one.t0 <= made[1] for one in copy.dest.purges):
+        return False
+    return letter_collected(tables, copy.send, place, made)
+
+
+def letter_collected(tables: Tables, send: Send, place: str, made: Span) -> bool:
+    """Whether somebody took whatever lay on a dead-letter queue at the end, and no letter was lost there."""
+    dest = tables.destination(place)
+    if not place or not drained(tables, dest) or dest.purges or is_stuck(tables, dest):
+        return False
+    if not _is_kept(tables, send, made[0]):
         return False
     for session in dest.sessions:
         if not settles_unseen(session) or (session.known and not session.end):
@@ -91,7 +98,7 @@ def collected(tables: Tables, copy: Copy, place: str, made: Span) -> bool:
     return True
 
 
-def _is_kept(tables: Tables, copy: Copy, since_ns: int) -> bool:
+def _is_kept(tables: Tables, send: Send, since_ns: int) -> bool:
     """Whether nothing that happened to the broker from then on can have taken it."""
-    kept = copy.send.event.persistent and tables.declared.persistent
+    kept = send.event.persistent and tables.declared.persistent
     return kept or not tables.restarted(since_ns, NEVER)

@@ -178,6 +178,13 @@ class DiesAgain(DeadLetter):
         return False
 
 
+class LetsVanish(DeadLetter):
+    """What a topic's subscriber loses alive gets no letter."""
+
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:
+        return (expired or not source.startswith(TOPIC)) and super().eligible(message, source, expired)
+
+
 class TakesWhatItLooksAt(Browsing):
     """What a browser acknowledges expires."""
 
@@ -415,6 +422,8 @@ ALL = (
     Mutant("expired-counted-twice", "EXP-014", "Every expiry is counted twice.", broker=CountsTwice),
     Mutant("expired-in-flight", "EXP-016", "What expires is taken away from the consumer that has it.",
            broker=ExpiresInFlight),
+    Mutant("topic-lets-vanish", "RDL-027", "What a topic's subscriber loses alive gets no letter.", "dead_letter",
+           LetsVanish),
     Mutant("letter-dies-again", "EXP-017", "What expires on the dead-letter queue gets a letter there.", "dead_letter",
            DiesAgain),
     Mutant("browser-takes", "EXP-018", "What a browser acknowledges expires.", "browsing", fresh(TakesWhatItLooksAt)),

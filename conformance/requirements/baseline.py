@@ -288,6 +288,7 @@ BASELINE: tuple[str, ...] = (
     "RDL-024",
     "RDL-025",
     "RDL-026",
+    "RDL-027",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -10,6 +10,7 @@ from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.dead_letters import (
     collected,
     is_told,
+    letter_collected,
     maybe_rejected,
     names_another,
     owed,
@@ -21,10 +22,13 @@ from brokerproof.conformance.facts.expiration import maybe_expired
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import gets_expiration
-from brokerproof.conformance.facts.rows import Copy, Delivery, Reading
+from brokerproof.conformance.facts.publishing import owed as surely_there
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session
+from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.rules.redelivery import resurrected
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
+from brokerproof.conformance.rules.topics import is_steady, limited
 
 
 def _leaves_letters(copy: Copy) -> bool:
@@ -268,3 +272,37 @@ def _misplaced(facts: Facts, copy: Copy, letter: Delivery, first: Delivery) -> s
         return "it expires"
     once_more = letter is not first and event.redelivered is False and letter.session is first.session
     return "it came twice" if once_more and not copy.dest.topic else ""
+
+
+@rule("RDL-027", over=limited)
+def thrown_out_is_dead_lettered(facts: Facts, dest: Destination) -> Findings:
+    """What a topic subscriber loses to its pending message limit becomes a dead letter, if its kind does."""
+    applied = dest.applied
+    place = DEAD_LETTERS if applied.is_shared() else applied.own_dead_letters()
+    for session in dest.sessions:
+        for send in _thrown_out(facts, session):
+            kept = applied.keeps_dead_letter(persistent=send.event.persistent, expired=False)
+            if any(copy.dead_letters for copy in send.copies.values()):
+                yield held("dead-lettered", "" if send.event.persistent else "it was not persistent")
+            elif kept and letter_collected(facts, send, place, (send.accepted[0], session.lost_ns)):
+                yield broken("no-dead-letter", send, session)
+
+
+def _thrown_out(facts: Facts, session: Session) -> list[Send]:
+    """What came after a subscriber's window was full for the first time and before it settled anything, and as many
+    others as may wait after it, for certain.
+    """
+    asked = {act.consumer for act in facts.acknowledges}  # perhaps for more
+    size, limit = session.prefetch, session.dest.applied.entry.pending_message_limit or 0
+    if not is_steady(session) or session.durable() or session.name in asked or not 0 < size <= len(session.deliveries):
+        return []
+    if not limit:  # nothing ever waits there, so that nothing is thrown out
+        return []
+    full_ns = session.deliveries[size - 1].event.t1
+    ends = [event.t0 for delivery in session.deliveries for event in delivery.settlements]
+    ends += session.freed_ns if session.traits.widens_window else []
+    until_ns = min([session.lost_ns, facts.end_ns, *ends])
+    sends = facts.published(session.dest).between(full_ns, until_ns)
+    sure = [one for one in sends if surely_there(facts, one, until_ns) and surely_wants(session, one)]
+    sure = [one for one in sure if not one.event.again]
+    return [one for one in sure if sum(other.accepted[0] > one.accepted[1] for other in sure) >= limit]

@@ -151,7 +151,7 @@ def newest_kept(facts: Facts, dest: Destination) -> Findings:
     """
     limit = dest.applied.entry.pending_message_limit or 0
     for session in dest.sessions:
-        if _is_judged(session):
+        if is_steady(session):
             yield from _newest(facts, session, limit)
     widened = {act.consumer for act in facts.acknowledges}  # or may have been, by those past the library
     for streak in _full(dest):
@@ -185,7 +185,7 @@ def _full(dest: Destination) -> list[_Streak]:
         for window in reading.windows:
             session, streak = window.session, current.get(window.session.name)
             widened = sum(ns <= reading.event.t1 for ns in session.freed_ns) if session.traits.widens_window else 0
-            if not _is_judged(session) or window.held - widened < session.prefetch or window.doubted:
+            if not is_steady(session) or window.held - widened < session.prefetch or window.doubted:
                 current.pop(session.name, None)
             elif streak is not None and streak.tried == window.tried:
                 streak.last = reading
@@ -195,7 +195,8 @@ def _full(dest: Destination) -> list[_Streak]:
     return found
 
 
-def _is_judged(session: Session) -> bool:
+def is_steady(session: Session) -> bool:
+    """Whether a subscriber certainly has what it holds, of all that its topic gets."""
     return session.known and not session.selective and not session.wild and session.ack != "auto"
 
 

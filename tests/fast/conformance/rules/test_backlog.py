@@ -1,4 +1,4 @@
-"""GEN-050 on hand-written histories: ``c0/1`` has a window of one, and two messages may wait for it."""
+"""GEN-050, RDL-027 on hand-written histories: ``c0/1`` has a window of one, and two messages may wait for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -74,3 +74,27 @@ def test_a_settlement_in_between_opens_the_window() -> None:
     for number in range(3, 6):
         story.send(f"p0/{number}", "t0").arrive("c0/1", f"p0/{number}").ack("c0/1", f"p0/{number - 1}")
     assert outcome(story.rest("t0"))[0] is not FAILS
+
+
+@pytest.mark.parametrize(
+    ("limit", "sent", "fields", "letter", "expected"),
+    [
+        (2, 3, {}, False, FAILS),
+        (2, 3, {}, True, HOLDS),
+        (2, 2, {}, False, SILENT),  # both may wait
+        (0, 3, {}, False, SILENT),  # nothing ever waits there
+        (2, 3, {"persistent": False}, False, SILENT),
+        (2, 3, {"expiration_ms": EPOCH_MS + 60_000}, False, SILENT),
+    ],
+)
+def test_what_is_thrown_out_is_dead_lettered(
+    limit: int, sent: int, fields: dict[str, Any], letter: bool, expected: VerdictKind
+) -> None:
+    story = Builder(policies=[PolicySpec(pending_message_limit=limit)]).connect("p0").connect("c0")
+    story.subscribe("c0/1", "t0", prefetch=1).send("p0/1", "t0").arrive("c0/1", "p0/1")
+    for number in range(2, 2 + sent):
+        story.send(f"p0/{number}", "t0", **fields)
+    story.drain(DLQ)
+    if letter:
+        story.arrive("drain/1", "p0/2", dest=DLQ, original_dest="t0")
+    assert story.end().verdicts("RDL-027")["RDL-027"].verdict is expected
