@@ -149,6 +149,16 @@ class CountsTwice(Broker):
         return found
 
 
+class HidesTheDead(Broker):
+    """Topics count no expiry."""
+
+    def counters(self, destination: str, now: Now) -> dict[str, int] | None:
+        found = super().counters(destination, now)
+        if found is not None and destination.startswith(TOPIC):
+            found["expired"] = 0
+        return found
+
+
 class ExpiresInFlight(Watcher):
     """What expires while a consumer has it is taken away from that consumer."""
 
@@ -419,6 +429,7 @@ ALL = (
     Mutant("send-taken-twice", "GEN-012", "The last message of a connection that ends is taken once more.",
            broker=TakesItTwice),
     Mutant("expired-not-dequeued", "EXP-013", "What expired is not counted as dequeued.", broker=DequeuesShort),
+    Mutant("topic-hides-the-dead", "EXP-028", "Topics count no expiry.", broker=HidesTheDead),
     Mutant("expired-counted-twice", "EXP-014", "Every expiry is counted twice.", broker=CountsTwice),
     Mutant("expired-in-flight", "EXP-016", "What expires is taken away from the consumer that has it.",
            broker=ExpiresInFlight),

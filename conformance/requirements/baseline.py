@@ -85,6 +85,7 @@ BASELINE: tuple[str, ...] = (
     "EXP-025",
     "EXP-026",
     "EXP-027",
+    "EXP-028",
     "GEN-001",
     "GEN-002",
     "GEN-003",

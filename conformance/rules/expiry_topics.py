@@ -1,5 +1,5 @@
 """Expiry on topics: what a durable subscription's backlog lets die leaves a dead letter (EXP-026), and is swept from
-there while nobody uses it (EXP-027).
+there while nobody uses it (EXP-027); what is dead when it comes is counted (EXP-028).
 
 A claim exists only where it is certain that the subscription had the message and nobody was given it alive: each of its
 sessions had gone before the message was sent, or came when it was dead, and one of these came to rest with room. Of one
@@ -174,3 +174,35 @@ def _left_it(facts: Facts, send: Send, session: Session, by_ns: int) -> bool:
     """Whether a session had gone by then, and had not got a message."""
     gone = gone_ns(facts, session)
     return gone < send.event.t0 or (gone <= by_ns and send.message not in session.seen and session.ack != "auto")
+
+
+# -- what is dead when it comes
+
+
+def stillborn(facts: Facts) -> list[tuple[Reading, list[Send]]]:
+    """Counters at rest of topics, and the messages that were dead when they came there before, for certain."""
+    if facts.restarts or facts.resets:
+        return []
+    found: list[tuple[Reading, list[Send]]] = []
+    for dest in facts.destinations.values():
+        dead = [send for send in dest.sends if _is_stillborn(facts, send)] if dest.kind == "topic" else []
+        readings = [one for one in dest.readings if one.at_rest and one.event.expired is not None and not dest.purges]
+        found += [(one, [send for send in dead if send.accepted[1] <= one.event.t0]) for one in readings]
+    return [row for row in found if row[1]]
+
+
+def _is_stillborn(facts: Facts, send: Send) -> bool:
+    event = send.event
+    if not send.confirmed or send.delayed or event.again or event.tx is not None or maybe_restamped(facts, send):
+        return False
+    return surely_expired(facts, event.expiration_ms, event.t0, send.accepted[1])
+
+
+@rule("EXP-028", over=stillborn, handles=PAST, faults=CLOCKS)
+def dead_on_arrival_is_counted(_facts: Facts, row: tuple[Reading, list[Send]]) -> Findings:
+    """A message that is dead when it comes to a topic is counted as expired there."""
+    reading, dead = row
+    if (reading.event.expired or 0) < len(dead):
+        yield broken("not-counted", dead[0], reading, why=f"{len(dead)} messages had been dead when they came")
+    else:
+        yield held("counted", "nobody subscribed" if not reading.dest or not reading.dest.sessions else "")

@@ -1,4 +1,4 @@
-"""Dead letters of what expires in the backlogs of durable subscriptions (EXP-026), on hand-written histories."""
+"""Expiry on topics: dead letters from backlogs (EXP-026), the sweep (EXP-027), what is dead when it comes (EXP-028)."""
 
 from __future__ import annotations
 
@@ -144,3 +144,21 @@ def test_a_death_in_the_only_backlog_is_told(names: tuple[str, ...], heard: int,
         told.arrive("c9/1", "", original_id="a")
     run = told.rest("t0", expired=1).at(6000).close().finish()
     assert run.verdicts("EXP-020")["EXP-020"].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("expired", "sent", "declared", "verdict"),
+    [
+        (1, {}, {}, SATISFIED),
+        (0, {}, {}, VIOLATED),
+        (0, {"ttl_ms": 100}, {}, NOT_EXERCISED),  # it comes alive
+        (0, {"delay_ms": 100}, {}, NOT_EXERCISED),
+        (0, {}, {"timestamping": PLUGIN}, NOT_EXERCISED),  # which may have given it another life
+        (None, {}, {}, NOT_EXERCISED),
+    ],
+)
+def test_what_is_dead_when_it_comes_is_counted(
+    expired: int | None, sent: dict[str, Any], declared: dict[str, Any], verdict: VerdictKind
+) -> None:
+    run = Clocked(**declared).connect("p0").at(1000).post("p0/1", "t0", **{"ttl_ms": -500} | sent)
+    assert run.rest("t0", expired=expired).finish().verdicts("EXP-028")["EXP-028"].verdict is verdict
