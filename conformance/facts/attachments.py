@@ -451,12 +451,16 @@ class Attachments:
 
 
 def unheard(tables: Tables, event: Send | Subscribe) -> None:
-    """A request was refused, which may be the end of its connection, or not answered."""
+    """A request was refused, which may be the end of its connection, or not answered: then, too, if its link stalls."""
     client = tables.client(event.host)
     if event.result == "fail":
         client.refused_ns = min(client.refused_ns, event.t0)
-    elif tables.blocks:
-        client.unanswered = True
+        return
+    client.unanswered = client.unanswered or bool(tables.blocks)
+    if client.stall is not None:
+        client.suspected = True
+        for session in client.open.values():
+            session.lost_ns = min(session.lost_ns, event.t0)
 
 
 def heard(client: Client, event: Event) -> None:

@@ -29,7 +29,7 @@ def send_in_transaction(tables: Tables, send: Send, name: str) -> None:
     for part in tables.names.parts(event.dest):
         # Whether the copies for the queues of a virtual topic are held there meanwhile, nobody sees.
         tables.unsure |= {queue.name: True for queue in tables.virtual_queues.get(part, ())}
-        if event.result == "unknown":
+        if event.result == "unknown" or transaction.lost is not None:  # its answer was read after its connection's end
             tables.unsure[part] = True
             continue
         count, size = tables.uncommitted.get(part, (0, 0))

@@ -128,8 +128,8 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
         origin = row.original_dest or ""
         if row.message or not origin:
             pass
-        elif any(probe.said.deaf for probe in facts.probes) and origin not in facts.destinations:
-            return  # what a deaf raw peer sent to a topic of its own may have become a dead letter
+        elif any(one.said.deaf or one.said.dialogues for one in facts.probes) and origin not in facts.destinations:
+            return  # what a raw peer sent to a destination of its own may have become a dead letter
         elif origin.rpartition("/")[2].startswith(ADVISORIES):
             return  # so may what a broker tells of itself
         if is_report(facts, row):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from brokerproof.conformance.experiment.destinations import presence_of
 from brokerproof.conformance.experiment.dialogues import (
     FATAL,
     HELLO,
@@ -35,8 +36,14 @@ if TYPE_CHECKING:
 
 #: Below this a broker's limits may leave no room for a few small messages.
 ROOM_BYTES = 32 * 1024 * 1024
-#: What dialogues send messages to: a name, whether it is a topic, whether it is temporary.
-PLACES = (("ID:raw", True, True), ("ID:raw", False, True), ("raw-peers", True, False), ("raw-answers", False, False))
+#: Where dialogues get messages from: a name, whether it is a topic, whether it is temporary.
+PLACES = (
+    ("ID:raw", True, True),
+    ("ID:raw", False, True),
+    ("raw-peers", True, False),
+    ("raw-answers", False, False),
+    (presence_of("raw-peers", topic=True), True, False),
+)
 REFUSALS = (*FATAL, "ExceptionResponse")
 SHOWN = 200
 

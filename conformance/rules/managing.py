@@ -265,17 +265,17 @@ def _came_again(facts: Facts, event: Operate) -> str:
     """Why something cannot be shown, though a restart may have given it another id: more of one message than there were
     when the staging queue was last shown, but for those that were taken off.
     """
-    left: Counter[str] = Counter()
+    left: Counter[str] | None = None
     for one in told(facts):
         rows = _rows(one) if one.seq <= event.seq and one.result == "ok" else None
         shown = Counter(original for _, original in rows or [])
         if rows is None:
             continue
         if Command(one.command or "").verb != "DELETE":
-            if one is event and any(shown[original] > count for original, count in left.items()):
+            if one is event and left is not None and any(shown[original] > count for original, count in left.items()):
                 return "more of a message is there than was left of it"
             left = shown
-        elif one is not event:
+        elif one is not event and left is not None:
             left.subtract(shown)
     return ""
 

@@ -89,6 +89,7 @@ class Told:
         self.reasons: dict[str, Counter[int]] = {}
         self.marks = 0
         endings: list[Ending | None] = []
+        roomy = not (facts.declared.store_limit_bytes or facts.declared.temp_limit_bytes)
         for send in self.asked:
             mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
@@ -98,7 +99,7 @@ class Told:
                     if place != DEAD_LETTERS
                     else kind == ASKED[0] or takes_letters(facts, send.event.size)
                 )
-                if seen and _wants(send, kind) and _happened(send, kind, mine):
+                if seen and roomy and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
                         told = [ending.reason for ending in mine if ending is not None and ending.told]
