@@ -322,7 +322,10 @@ class Recording:
         name = event.original_dest or ""
         if dest.topic or name in {"", send.dest.name} or name not in moved_to(self.tables, dest, event.t1):
             return None
-        origin = self.tables.destination(name)
+        origin, there = self.tables.destination(name), send.copies.get(name)
+        gone = there is not None and there.deliveries and there.deliveries[-1].state == SETTLED
+        if gone and moved_to(self.tables, origin, event.t1):
+            return None  # another one had been moved there before
         return origin if name in send.copies or is_copied(self.tables, send, origin) else None
 
     def _poll(self, event: Poll) -> None:
