@@ -208,6 +208,8 @@ def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool 
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left
+        if delivery.state == HELD and delivery.event.message in delivery.session.twins:
+            settle(tables, delivery, DOUBTFUL)  # an acknowledgement may name either copy
         # The message may overtake the answer to the rollback.
         if not delivery.is_latest() and delivery.copy.deliveries[-1].event.t1 >= delivery.undone_ns:
             take_back(delivery)
