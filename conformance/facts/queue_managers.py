@@ -276,6 +276,8 @@ def _staged(tables: Tables, event: Send | Operate) -> Span:
             least += count
     gone = sum(one.seq < event.seq and one.result == "ok" for one in cancels(tables))
     least, most = max(0, least - gone), max(0, most - gone)
+    if any(probe.said.dialogues and probe.t0 <= event.t1 for probe in tables.probes):
+        return least, NEVER  # a raw peer may have sent something with a delay
     return least, most + (len(tables.sessions) if isinstance(event, Send) and tables.names.is_topic(event.dest) else 0)
 
 
