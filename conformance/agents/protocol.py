@@ -51,8 +51,7 @@ FEATURES = (
     "transactions",
     "wildcards",
 )
-#: The code with which an agent refuses a request that it does not know.
-UNSUPPORTED = "unsupported"
+UNSUPPORTED = ops.UNSUPPORTED
 #: The code for a request that needs a connection, when there is none.
 NOT_CONNECTED = "not-connected"
 

@@ -124,6 +124,11 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     #: The broker's own end of the links; null: its defaults.
     connector: ConnectorSpec | None = None
 
+    @property
+    def limits_disk(self) -> bool:
+        """Whether the store, or temporary files, may be full."""
+        return self.store_limit_bytes > 0 or self.temp_limit_bytes > 0
+
 
 class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a history's header says about the broker: a ``broker`` object plus the monitor of each link (client's name

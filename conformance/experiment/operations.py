@@ -18,11 +18,20 @@ from brokerproof.conformance.experiment.wire_names import WireNames
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: The code with which an agent refuses a request that its library cannot make (docs/agents.md).
+UNSUPPORTED: Final = "unsupported"
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
 MS_MAX: Final = 10_000_000_000
 Duration = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
+
+
+def is_unasked(refusal: str | None) -> bool:
+    """Whether an agent refused a request by itself: the broker was not asked."""
+    return (refusal or "").startswith(f"{UNSUPPORTED}: ")
+
+
 #: A period as a peer may write it, sensible or not.
 Period = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: A name or a value that travels in a header: short and harmless.

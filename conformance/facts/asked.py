@@ -22,8 +22,6 @@ from brokerproof.conformance.facts.rows import Client, Delivery
 Asked = Connect | Subscribe | Unsubscribe | Send | Ack | Nack | Begin | Commit | Abort | Operate
 #: What is noted.
 NOTED: Final = {Acknowledge, Connect, Subscribe, Unsubscribe, Send, Ack, Nack, Begin, Commit, Abort, Operate}
-#: So begins the refusal of an agent whose library cannot do that: the broker was not asked (docs/agents.md).
-UNSUPPORTED: Final = "unsupported: "
 
 
 class Request:

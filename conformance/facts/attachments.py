@@ -301,8 +301,8 @@ class Attachments:
         return session
 
     def _bound(self, session: Session) -> None:
-        asked = session.event is None or session.event.asked != UNASKED
-        if not asked and not self.tables.offers("default-prefetch"):
+        unasked = session.event is not None and session.event.asked == UNASKED
+        if unasked and not self.tables.promises("default-prefetch"):
             session.least = 1  # how much such a broker gives to who asks for no number is its own affair
         if not session.known:
             # It may never have existed, or have ended at any time without anybody seeing it.
@@ -456,7 +456,7 @@ def unheard(tables: Tables, event: Send | Subscribe) -> None:
     if event.result == "fail":
         client.refused_ns = min(client.refused_ns, event.t0)
         return
-    client.unanswered = client.unanswered or bool(tables.blocks)
+    client.unanswered = client.unanswered or tables.blocks
     if client.stall is not None:
         client.suspected = True
         for session in client.open.values():

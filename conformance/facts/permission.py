@@ -133,7 +133,7 @@ def _send(tables: Tables, event: Send, *, begun: bool) -> str:
 
 def maybe_without_room(tables: Tables, event: Send) -> bool:
     """Whether memory or the disk may have been full, so that a send is refused, or waits."""
-    if tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes:
+    if tables.declared.limits_disk:
         return True
     if not tables.throttles:
         return False
@@ -153,14 +153,13 @@ def _may_be_full_of_uncommitted(tables: Tables, dest: Destination) -> bool:
 
 def is_behind(tables: Tables, client: Client, event: Event) -> bool:
     """Whether an earlier message of its may wait for room, until when the broker reads no further."""
-    short = bool(tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes)
-    if _awaits_all(tables, client) and not (short and tables.throttles):
+    if _awaits_all(tables, client) and not (tables.declared.limits_disk and tables.throttles):
         return False
     for other in tables.asked:
         before = other.event
         if other.client is not client or before is event or before.t0 > event.t0 or not isinstance(before, Send):
             continue
-        if before.result == "unknown" and (short or maybe_without_room(tables, before)):
+        if before.result == "unknown" and maybe_without_room(tables, before):
             return True
     return False
 
@@ -287,8 +286,7 @@ def kept_back(tables: Tables, request: Request) -> str:
         return "the connection ended"
     if isinstance(event, Send) and (event.size > LARGE_BYTES or event.again):
         return "it may be on its way"
-    short = tables.declared.store_limit_bytes or tables.declared.temp_limit_bytes
-    if short and (tables.throttles or isinstance(event, Send) or not _awaits_all(tables, client)):
+    if tables.declared.limits_disk and (tables.throttles or isinstance(event, Send) or not _awaits_all(tables, client)):
         return "there may have been no room"
     if tables.throttles and scarce(tables, event.t1) and not _awaits_all(tables, client):
         return "there may have been no room"

@@ -27,7 +27,7 @@ def may_block(tables: Tables, sends: Iterable[SendEvent], changes: bool) -> bool
     ``changes``: an operator changes limits.
     """
     declared = tables.declared
-    if declared.store_limit_bytes or declared.temp_limit_bytes:
+    if declared.limits_disk:
         return True
     if changes or not tables.throttles:
         return tables.throttles

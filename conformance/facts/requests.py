@@ -21,7 +21,8 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Subscribe,
 )
-from brokerproof.conformance.facts.asked import UNSUPPORTED, Asked, Request
+from brokerproof.conformance.experiment.operations import is_unasked
+from brokerproof.conformance.facts.asked import Asked, Request
 from brokerproof.conformance.facts.rows import HELD, Client, Delivery, Session
 from brokerproof.conformance.facts.settling import settled_by
 from brokerproof.conformance.facts.tables import Tables
@@ -48,7 +49,7 @@ class Requests:
             if event.result == "unknown":
                 self.tables.asked.append(self._request(event, self.tables.client(event.host)))
             return
-        if (event.refusal or "").startswith(UNSUPPORTED):
+        if is_unasked(event.refusal):
             return
         past = self._past
         if past is not None and isinstance(event, Ack | Nack) and (past.t0, past.t1) == (event.t0, event.t1):

@@ -241,7 +241,7 @@ def failures(copy: Copy) -> int:
 
 def spend(tables: Tables, copy: Copy) -> None:
     """It failed once more, perhaps: a broker that has delivered it as often as it will may reject it by itself."""
-    if tables.redeliveries_max < failures(copy):
+    if tables.redeliveries_max < NEVER and tables.redeliveries_max < failures(copy):
         copy.rejected = True
         release(tables, copy)
 

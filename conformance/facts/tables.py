@@ -232,13 +232,13 @@ class Tables:
             found = self.transactions[name] = Transaction(name, self.client(host))
         return found
 
-    def offers(self, capability: str) -> bool:
+    def promises(self, capability: str) -> bool:
         """Whether the broker keeps to what the word says; in virtual time it is our own, which does."""
         return self.simulated or capability in self.header.capabilities
 
     def may_send_again(self, session: Session) -> bool:
         """Whether the broker may do so with what was acknowledged there in a transaction that was rolled back."""
-        return session.traits.leaves_rollbacks and not self.offers("keeps-rolled-back")
+        return session.traits.leaves_rollbacks and not self.promises("keeps-rolled-back")
 
     @property
     def throttles(self) -> bool:

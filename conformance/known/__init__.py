@@ -166,15 +166,15 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
     """
     marked = []
     stale = []
-    for judged in verdicts:
-        verdict = judged
+    for verdict in verdicts:
         # Who names the program first: of several causes it is that one.
         listed = sorted(known.of(verdict.requirement), key=lambda one: name not in one.programs)
         excuse = next((one for one in listed if one.excuses(name, program)), None)
         if excuse is not None and verdict.verdict is VerdictKind.VIOLATED:
             text = f"{verdict.text} (known: {excuse.reason})"
-            verdict = msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text)
-        marked.append(verdict)
+            marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
+        else:
+            marked.append(verdict)
         must_fail = any(name in one.programs and known.is_certain(one) for one in listed)
         if must_fail and verdict.verdict is VerdictKind.SATISFIED:
             stale.append(

@@ -74,8 +74,7 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
     declared = facts.declared
     if declared.memory_limit_bytes:
         return []
-    disk = declared.store_limit_bytes or declared.temp_limit_bytes
-    rows: list[Send | Reading] = [] if disk else [*facts.rows(without_room)]
+    rows: list[Send | Reading] = [] if declared.limits_disk else [*facts.rows(without_room)]
     return [*rows, *facts.readings]
 
 
@@ -115,7 +114,7 @@ def _limited_by(facts: Facts, until_ns: int) -> bool:
 def large(facts: Facts) -> list[tuple[Send, bool]]:
     """Messages larger than the broker's limit, and whether memory may have been scarce without them."""
     limit, declared = facts.declared.memory_limit_bytes, facts.declared
-    if not 0 < limit < facts.epoch.largest or declared.store_limit_bytes or declared.temp_limit_bytes:
+    if not 0 < limit < facts.epoch.largest or declared.limits_disk:
         return []
     spans = facts.marks.spans(marks.MEMORY, "")
     sends = [send for send in facts.sends.values() if send.event.size > limit]

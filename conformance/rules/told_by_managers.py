@@ -89,19 +89,11 @@ class Told:
         self.reasons: dict[str, Counter[int]] = {}
         self.marks = 0
         endings: list[Ending | None] = []
-        roomy = not (facts.declared.store_limit_bytes or facts.declared.temp_limit_bytes)
         for send in self.asked:
             mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in ASKED:
-                seen = (
-                    _soon(facts, send)
-                    if place != DEAD_LETTERS
-                    else kind == ASKED[0] or takes_letters(facts, send.event.size)
-                )
-                # On a real broker nobody knows whose letter one is that shows nothing of a message's body.
-                shown = place != DEAD_LETTERS or facts.simulated or number(send.event.headers.get(kind)) > PLAIN[kind]
-                if seen and shown and roomy and _wants(send, kind) and _happened(send, kind, mine):
+                if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
                         told = [ending.reason for ending in mine if ending is not None and ending.told]
@@ -110,6 +102,17 @@ class Told:
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
         self.endings = None if open_ else [ending for ending in endings if ending is not None]
+
+
+def _is_seen(facts: Facts, send: Send, kind: str, place: str) -> bool:
+    """Whether there was room for a report of that kind, and somebody saw whatever came there and whose it was."""
+    if facts.declared.limits_disk:
+        return False
+    if place != DEAD_LETTERS:
+        return _soon(facts, send)
+    if not facts.simulated and number(send.event.headers.get(kind)) <= PLAIN[kind]:
+        return False  # on a real broker nobody knows whose letter one is that shows nothing of a body
+    return kind == ASKED[0] or takes_letters(facts, send.event.size)
 
 
 def _soon(facts: Facts, send: Send) -> bool:
@@ -232,12 +235,13 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
 
 def _lacks(asked: list[Send], report: Arrive) -> str:
     """What of a report is none of these messages'; what one leaves to its queue's definition, DLY-054 judges."""
-    sent: list[set[int]] = [{one.event.persistent for one in asked}, {one.event.priority for one in asked}]
-    came = [report.persistent, report.priority]
-    for name, had, own, what in zip(AS_DEFINED, sent, came, ("delivery mode", "priority"), strict=True):
-        if own is not None and own not in had and not any(name in one.event.headers for one in asked):
-            return what
-    return ""
+    persistence, priority = AS_DEFINED
+    told = [one.event for one in asked]
+    modes = {report.persistent if persistence in one.headers else one.persistent for one in told}
+    if report.persistent not in {None, *modes}:
+        return "delivery mode"
+    priorities = {report.priority if priority in one.headers else one.priority for one in told}
+    return "" if report.priority in {None, *priorities} else "priority"
 
 
 def _shows(send: Send, report: Arrive, kind: str) -> bool:

@@ -20,10 +20,10 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.history import Browse, Consume, Event, Fault, History, Phase, Skipped
+from brokerproof.conformance.experiment.operations import UNSUPPORTED
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from brokerproof.conformance.facts.asked import UNSUPPORTED
 from brokerproof.conformance.running.engine import run_program
 
 #: What names the object of an event, in the order in which it is said.
@@ -75,7 +75,7 @@ def _is_clients(text: str, said: str) -> bool:
     """Whether an answer differs for what its client is: it could not ask that, or not in a transaction."""
     words = text.split(" ")
     outside = words[1] == "ack" and said.split(" ") == [*words[:-2], words[-1]]
-    return outside or f" fail ({UNSUPPORTED}" in said
+    return outside or f" fail ({UNSUPPORTED}: " in said
 
 
 def _first_skipped(sound: History, other: History) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import Destinations, is_pattern
 from brokerproof.conformance.worlds.port import NotOfferedError
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def check_asked(outcome: Outcome) -> None:
     """Raises ``NotOfferedError`` for what the agent's library cannot do: the broker was not even asked."""
-    if (outcome.refusal or "").startswith(f"{UNSUPPORTED}: "):
+    if ops.is_unasked(outcome.refusal):
         raise NotOfferedError(outcome.refusal)
 
 
