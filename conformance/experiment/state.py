@@ -49,9 +49,10 @@ class ConsumerState:
         self.pulls = operation.prefetch == 0
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
-        #: Suite ids that it acknowledged in its host's open transaction; the place of each message in the order in
-        #: which they were taken.
+        #: Suite ids that it acknowledged in its host's open transaction; in one that was rolled back, if its library has
+        #: them back and the application has not; the place of each message in the order in which they were taken.
         self.pledged: list[str] = []
+        self.returned: list[str] = []
         self.places: dict[str, int] = {}
 
     def took(self, message: str) -> None:
@@ -59,6 +60,8 @@ class ConsumerState:
         self.places[message] = len(self.places)
         if message and message in self.unsettled:
             self.unsettled.remove(message)  # it was sent again, behind what had come meanwhile
+        if message in self.returned:
+            self.returned.remove(message)
         self.unsettled.append(message)
 
     def settle(self, messages: list[str], tx: str = "") -> None:
@@ -105,11 +108,15 @@ class ClientState(HostState):
         self.consumers.clear()
         self.transaction = ""
 
-    def end_transaction(self, *, bring_back: bool) -> None:
-        """The transaction is over. ``bring_back``: what was acknowledged in it can be acknowledged again."""
+    def end_transaction(self, *, aborted: bool) -> None:
+        """The transaction is over. ``aborted``: what was acknowledged in it can be acknowledged again; a JMS library
+        gives it to its application once more before.
+        """
         self.transaction = ""
         for consumer in self.consumers:
-            if bring_back and consumer.pledged:
+            if aborted and self.via == "jms":
+                consumer.returned += consumer.pledged
+            elif aborted and consumer.pledged:
                 together = [*consumer.unsettled, *consumer.pledged]
                 consumer.unsettled = sorted(together, key=consumer.places.__getitem__)
             consumer.pledged = []
@@ -253,7 +260,7 @@ class WorldState:
             case ops.Commit() | ops.Abort():
                 # A JMS library hands out again by itself what a rollback brings back.
                 client = self.client(operation.host)
-                client.end_transaction(bring_back=isinstance(operation, ops.Abort) and client.via != "jms")
+                client.end_transaction(aborted=isinstance(operation, ops.Abort))
             case ops.Unsubscribe():
                 self.client(operation.host).durables.pop(operation.durable, None)
 

@@ -114,8 +114,10 @@ class Attachments:
             session.closed = event
             session.uncertain = True
             unread = client.unanswered or session.connection != connection
-            if (unread and not at_broker) or (event.who == "unknown" and self._maybe_cut_short(client)):
-                self._doubt(session, event)  # a broker that reads no further does not notice
+            # A broker that reads no further does not notice; what it ends may be a connection after that one.
+            elsewhere = not at_broker or any(one.t0 >= session.opened[0] for one in client.connects[-1:])
+            if (unread and elsewhere) or (event.who == "unknown" and self._maybe_cut_short(client)):
+                self._doubt(session, event)
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
             low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]

@@ -73,11 +73,13 @@ class Acknowledge(Step, frozen=True, tag="acknowledge"):
 
 
 def _fitting(state: WorldState) -> list[ConsumerState]:
-    """What a broker tells of itself has no name here, so no range can be given among it."""
+    """What a broker tells of itself has no name here, so no range can be given among it; and a range would settle what
+    the library will give to its application once more.
+    """
     return [
         consumer
         for client in state.clients
         for consumer in client.consumers
         if client.via == "jms" and not client.transaction and consumer.ack == "individual"
-        if consumer.unsettled and "" not in consumer.unsettled
+        if consumer.unsettled and "" not in consumer.unsettled and not consumer.returned
     ]
