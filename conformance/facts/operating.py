@@ -76,18 +76,19 @@ def moved_from(tables: Tables, send: Send, dest: Destination, by_ns: int) -> Des
     """From where an operator may have moved a message here: a queue of a virtual topic, a part of a composite."""
     if send.dest.kind not in {"composite", "virtual"} or dest.topic or is_copied(tables, send, dest):
         return None
-    moved = moved_to(tables, dest, by_ns)
+    moved = moved_to(tables, send, dest, by_ns)
     for name in list(moved):  # what was moved may have been moved before
-        moved.update(moved_to(tables, tables.destination(name), by_ns))
+        moved.update(moved_to(tables, send, tables.destination(name), by_ns))
     queues = [*tables.virtual_queues.get(send.dest.name, ()), *tables.parts(send.event)]
     found = [queue for queue in queues if queue.name in moved and not queue.topic]
     fresh = [queue for queue in found if queue.name not in send.copies]
     return next(iter((*fresh, *found)), None)
 
 
-def moved_to(tables: Tables, dest: Destination, by_ns: int) -> dict[str, None]:
-    """The queues from which an operator had begun to move something here; the answer may have come later."""
-    return dict.fromkeys(one.dest for one in tables.moves if one.to == dest.name and one.t0 <= by_ns)
+def moved_to(tables: Tables, send: Send, dest: Destination, by_ns: int) -> dict[str, None]:
+    """The queues from which an operator had begun to move a message here; the answer may have come later."""
+    moves = [one for one in tables.moves if one.to == dest.name and send.event.t0 <= one.t1 and one.t0 <= by_ns]
+    return dict.fromkeys(one.dest for one in moves if one.count != 0 or one.result != "ok")
 
 
 def is_copied(tables: Tables, send: Send, dest: Destination) -> bool:

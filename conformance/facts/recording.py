@@ -320,11 +320,11 @@ class Recording:
     def _moved_by_its_word(self, send: Send, dest: Destination, event: Arrive) -> Destination | None:
         """From where an operator moved it here, as the message itself says: one of the queues that got a copy."""
         name = event.original_dest or ""
-        if dest.topic or name in {"", send.dest.name} or name not in moved_to(self.tables, dest, event.t1):
+        if dest.topic or name in {"", send.dest.name} or name not in moved_to(self.tables, send, dest, event.t1):
             return None
         origin, there = self.tables.destination(name), send.copies.get(name)
         gone = there is not None and there.deliveries and there.deliveries[-1].state == SETTLED
-        if gone and moved_to(self.tables, origin, event.t1):
+        if gone and moved_to(self.tables, send, origin, event.t1):
             return None  # another one had been moved there before
         return origin if name in send.copies or is_copied(self.tables, send, origin) else None
 
