@@ -42,6 +42,7 @@ from brokerproof.conformance.agents.protocol import (
     Quit,
     Request,
     parse_request,
+    refused_by_broker,
 )
 from brokerproof.conformance.agents.secure import secured
 from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
@@ -149,7 +150,7 @@ class AsyncAgent(ABC):
         """The broker said no."""
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
-            self.answers.reply(waiting.id, waiting.t0_ns, fail=Fail(code or "refused", text))
+            self.answers.reply(waiting.id, waiting.t0_ns, fail=refused_by_broker(code, text))
 
     def lost(self, who: Literal["client", "broker"], reason: str) -> None:
         """The connection is over, and nobody here had asked for that."""

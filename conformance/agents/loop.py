@@ -45,6 +45,7 @@ from brokerproof.conformance.agents.protocol import (
     Quit,
     Request,
     parse_request,
+    refused_by_broker,
 )
 from brokerproof.conformance.agents.secure import secured
 from brokerproof.conformance.agents.stamps import (
@@ -338,7 +339,7 @@ class Agent(ABC):
         name = item.receipt or (wire.library.hello if wire.library.hello in wire.waiting else "")
         waiting = wire.waiting.pop(name, None)
         if waiting is not None:
-            self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=Fail(item.code or "refused", item.text))
+            self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=refused_by_broker(item.code, item.text))
             if name == wire.library.hello:
                 self._forget()
         elif not item.receipt and len(wire.waiting) == 1:

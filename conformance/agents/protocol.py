@@ -119,6 +119,11 @@ class Fail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
+def refused_by_broker(code: str, text: str) -> Fail:
+    """A refusal with the broker's own ``code``, "" without one; ``unsupported`` is an agent's that did not ask it."""
+    return Fail("refused" if code in {"", UNSUPPORTED} else code, text)
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to a request; exactly one of ``ok``, ``fail``, ``unknown``.
 

@@ -246,13 +246,15 @@ def test_a_foreign_message_has_no_name(desk: Desk) -> None:
     assert event.message == ""
 
 
-def test_a_refusal_fails_the_request_it_names(desk: Desk) -> None:
+@pytest.mark.parametrize(("code", "told"), [("full", "full"), ("", "refused"), ("unsupported", "refused")])
+def test_a_refusal_fails_the_request_it_names(desk: Desk, code: str, told: str) -> None:
+    """``unsupported`` is the word of an agent that did not ask the broker."""
     desk.connect()
     desk.post(ops.Send(dest="queue://q0", message="run:p0/1"))
     frame = desk.heard()
-    desk.tell("ERROR", {"receipt-id": frame.headers["receipt"], "message": "no room", "code": "full"})
+    desk.tell("ERROR", {"receipt-id": frame.headers["receipt"], "message": "no room", "code": code})
     reply = desk.reply()
-    assert reply.fail == protocol.Fail("full", "no room")
+    assert reply.fail == protocol.Fail(told, "no room")
 
 
 def test_a_lost_connection_leaves_what_waits_unknown_and_tells_why(desk: Desk) -> None:
