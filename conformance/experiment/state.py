@@ -49,8 +49,8 @@ class ConsumerState:
         self.pulls = operation.prefetch == 0
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
-        #: Suite ids that it acknowledged in its host's open transaction; in one that was rolled back, if its library has
-        #: them back and the application has not; the place of each message in the order in which they were taken.
+        #: Suite ids that it acknowledged in its host's open transaction; in one that was rolled back, if its library
+        #: has them back and the application has not; the place of each message in the order in which they were taken.
         self.pledged: list[str] = []
         self.returned: list[str] = []
         self.places: dict[str, int] = {}
