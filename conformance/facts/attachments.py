@@ -109,14 +109,13 @@ class Attachments:
         client.connected = False
         connection = client.connection
         client.connection += 1
-        self._look_away(name, None, event)
+        self._all_look_away(client, event, unread=client.unanswered and not at_broker)
         for session in list(client.open.values()):
             session.closed = event
             session.uncertain = True
-            unread = client.unanswered or session.connection != connection
-            # A broker that reads no further does not notice; what it ends may be a connection after that one.
-            elsewhere = not at_broker or any(one.t0 >= session.opened[0] for one in client.connects[-1:])
-            if (unread and elsewhere) or (event.who == "unknown" and self._maybe_cut_short(client)):
+            # A broker that reads no further does not notice; what it ends then may be a later connection.
+            unread = (client.unanswered and not at_broker) or session.connection != connection
+            if unread or (event.who == "unknown" and self._maybe_cut_short(client)):
                 self._doubt(session, event)
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
@@ -145,12 +144,12 @@ class Attachments:
 
     def _host_gone(self, client: Client, how: str, event: Event) -> None:
         client.ends.append(event)
-        self._look_away(client.name, None, event)
+        late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
+        self._all_look_away(client, event, unread=late or client.unanswered)
         connection = client.connection
         client.connection += 1
         client.connected = False
         for session in list(client.open.values()):
-            late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
             # Of a connection before this nobody heard that the broker noticed its end.
             earlier = session.closed is not None or session.connection != connection
             if late or client.unanswered or earlier:
@@ -337,11 +336,9 @@ class Attachments:
         if event.consumer is None:
             self._host_gone(self.tables.client(event.host), event.how, event)
             return
-        if event.result == "ok" and not self.tables.client(event.host).unanswered:
-            self._look_away(event.host, event.consumer, event)
-        elif event.consumer in self.tables.lookers:
-            looker = self.tables.lookers[event.consumer]
-            looker.sure, looker.left_ns = False, min(looker.left_ns, event.t0)
+        if event.consumer in self.tables.lookers:
+            unread = event.result != "ok" or self.tables.client(event.host).unanswered
+            self._look_away(event.consumer, event, unread=unread)
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
@@ -350,13 +347,23 @@ class Attachments:
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 
-    def _look_away(self, host: str, name: str | None, event: Event) -> None:
-        """A browser left; ``name`` None: all of that host."""
-        lookers = self.tables.lookers
-        for one in [one for one, browser in lookers.items() if browser.event.host == host and name in {None, one}]:
-            browser = lookers.pop(one)
-            browser.left_ns, browser.leave = min(browser.left_ns, event.t0), event
-            self.tables.destination(browser.event.dest).ledger.shown += browser.shown
+    def _look_away(self, name: str, event: Event, *, unread: bool) -> None:
+        """A browser left. ``unread``: the broker may not have noticed."""
+        browser = self.tables.lookers[name]
+        browser.left_ns = min(browser.left_ns, event.t0)
+        if unread:
+            browser.sure = False
+            return
+        browser.leave = event
+        del self.tables.lookers[name]
+        self.tables.destination(browser.event.dest).ledger.shown += browser.shown
+
+    def _all_look_away(self, client: Client, event: Event, *, unread: bool) -> None:
+        """A connection ended: with it its browsers; of those of one before nobody heard that the broker noticed."""
+        for name, browser in list(self.tables.lookers.items()):
+            if browser.event.host == client.name:
+                earlier = any(one.t0 >= browser.event.t0 for one in client.connects[-1:])
+                self._look_away(name, event, unread=unread or earlier)
 
     def _doubt(self, session: Session, event: Event) -> None:
         """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
