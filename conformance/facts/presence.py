@@ -103,7 +103,10 @@ def sessions_of(copy: Copy) -> list[Session]:
 def maybe_elsewhere(tables: Tables, delivery: Delivery) -> bool:
     """Whether another session may have been assigned the copy, and have lost it, before this arrival."""
     at_ns, since_ns = delivery.event.t1, delivery.send.event.t0
-    for session in delivery.dest.sessions if delivery.copy.subscription is None else sessions_of(delivery.copy):
+    subscription = delivery.copy.subscription
+    # A durable one of which nobody knows when it began may be one before that.
+    unclear = subscription is None or (subscription.durable and subscription.doubtful)
+    for session in delivery.dest.sessions if unclear else sessions_of(delivery.copy):
         if session is delivery.session or session.opened[0] > at_ns or session.lost_ns > at_ns:
             continue
         if gone_ns(tables, session) >= since_ns:

@@ -36,9 +36,19 @@ _FIELDS: Final[dict[str, Operand]] = {
     "JMSXGroupID": lambda event: event.group or None,
     "JMSCorrelationID": lambda event: event.headers.get("correlation-id"),
     "JMSType": lambda event: event.headers.get("type"),
-    "JMSPriority": lambda event: event.priority,
-    "JMSDeliveryMode": lambda event: "PERSISTENT" if event.persistent else "NON_PERSISTENT",
+    "JMSPriority": lambda event: _unless_defined(event, "JMS_IBM_MQMD_Priority", event.priority),
+    "JMSDeliveryMode": lambda event: _unless_defined(
+        event, "JMS_IBM_MQMD_Persistence", "PERSISTENT" if event.persistent else "NON_PERSISTENT"
+    ),
 }
+
+
+def _unless_defined(event: SendEvent, name: str, value: Value) -> Value:
+    """What was sent, unless the message leaves it to the definition of a queue manager's queue."""
+    if name in event.headers:
+        raise Unreadable
+    return value
+
 
 
 def wants(session: Session, send: Send) -> bool | None:
