@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
@@ -89,5 +90,7 @@ class Counter:
         self._lines += 1
         if self._lines > LINES_MAX:
             self._lines = 0
-            raise EndlessError(f"one piece of work executed {LINES_MAX} lines, the last in {frame.f_code.co_qualname}")
+            text = f"one piece of work executed {LINES_MAX} lines, the last in {frame.f_code.co_qualname}"
+            # The interpreter forgets a trace function that raises.
+            raise EndlessError(text, partial(sys.settrace, self))
         return self._count

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 import traceback
+from collections.abc import Callable
 from typing import Protocol
 
 #: What may happen at one instant, and in a run beside what each of its steps is granted.
@@ -27,7 +28,11 @@ FRAMES_KEPT = 8
 
 
 class EndlessError(Exception):
-    """One piece of work goes on without end."""
+    """One piece of work goes on without end. ``look_on``: lets whoever found that look at the next one."""
+
+    def __init__(self, text: str, look_on: Callable[[], None]) -> None:
+        super().__init__(text)
+        self.look_on = look_on
 
 
 class Party(Protocol):
@@ -56,7 +61,11 @@ def fail(party: Party, error: Exception) -> None:
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES_KEPT:]
     lines = [f"{_place(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
     lines.append(f"{type(error).__name__}: {error}")
-    party.fail("hung" if isinstance(error, EndlessError) else "raised", "\n".join(lines))
+    how = "raised"
+    if isinstance(error, EndlessError):
+        how = "hung"
+        error.look_on()
+    party.fail(how, "\n".join(lines))
 
 
 def _place(path: str) -> str:

@@ -28,6 +28,7 @@ from brokerproof.reference_broker.core.events import Ack
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.client import ClientSession as JmsClient
 from brokerproof.reference_broker.stomp.client import ClientSession as StompClient
+from brokerproof.reference_broker.stomp.codec import FrameDecoder
 
 
 def violated(result: RunResult) -> set[str]:
@@ -145,6 +146,15 @@ def handle(self, event, now):
     assert first.history is not None
     assert second.history is not None
     assert first.history.encode() == second.history.encode()
+
+
+def test_a_loop_that_is_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one ends the broker's process; what reads a peer's bytes goes on with the next peer's."""
+    monkeypatch.setattr(watchdog, "LOOK_S", 0.05)
+    monkeypatch.setattr(watchdog, "LINES_MAX", 50_000)
+    monkeypatch.setattr(FrameDecoder, "_read_header", lambda _: True)
+    name = "stomp-1.2-answers"
+    assert "GEN-090" in violated(run_program(programs()[name], name))
 
 
 def test_an_operator_who_hears_nothing() -> None:
