@@ -41,20 +41,36 @@ def _served(facts: Facts, reading: Reading) -> Findings:
     """A reading of a queue beside others that were sent much: its consumers have all that they can take, or not."""
     limit = limit_at(facts, reading)
     share = reading.charged_elsewhere * 100 // limit
-    if held_up(reading):
+    if held_up(reading) and not _hold_little(facts, reading, limit):
         if share < PRESSURE_PERCENT or not any(window.held for window in (*reading.windows, *reading.wild)):
             return
     elif reading.waiting:
         copy, session = waits(facts, reading), server(reading)
         if copy is None or session is None:
             return
-        why = f"nobody there holds any message, and others keep {reading.charged_elsewhere} of {limit} bytes"
+        few = sum(window.held for window in reading.windows)
+        why = f"consumers hold {few} messages, and others keep {reading.charged_elsewhere} of {limit} bytes"
         yield broken("starved", copy, session, reading, why=why)
         return
     elif share < PRESSURE_PERCENT or not reading.arrived:
         return
     kept = "70 % or more of the broker's memory" if share >= MARK_PERCENT else "half of the broker's memory or more"
     yield held("served", f"other destinations kept {kept}")
+
+
+def _hold_little(facts: Facts, reading: Reading, limit: int) -> bool:
+    """Whether all that consumers hold, anywhere, is less than half of the broker's memory, and a queue's own, and than
+    what is loaded at once, for certain: then nothing but what waits can keep others from what there is.
+    """
+    dest, windows = reading.destination, (*reading.windows, *reading.wild)
+    count = sum(window.held + window.doubted for window in windows)
+    others = [one for other in facts.destinations.values() if other is not dest for one in other.sessions]
+    if any(one.opened[0] <= reading.event.t1 for one in others) or facts.browsings or facts.probes:
+        return False
+    if reading.uncommitted or reading.unsure or not all(window.session.known for window in windows):
+        return False
+    least = min(limit, dest.applied.memory_limit_bytes or limit)
+    return count < dest.applied.page and count * facts.epoch.largest * 100 < least * PRESSURE_PERCENT
 
 
 @rule("MEM-001", over=pressed_readings, handles=KINDS, absence=True)

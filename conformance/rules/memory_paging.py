@@ -11,6 +11,7 @@ from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import MARK_PERCENT
+from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.pressure import limit_at
 from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
@@ -182,9 +183,10 @@ def a_page_at_a_time(facts: Facts, waking: tuple[Interval, Session]) -> Findings
 
 def backlogs(facts: Facts) -> list[Reading]:
     """Readings at rest of queues that keep all they ever got, plain messages that nobody has consumed, as long as none
-    was seen to be loaded from the store.
+    was seen to be loaded from the store; of a broker with ActiveMQ's memory, also of topics that have nothing but a
+    durable subscription whose consumer had been away ever since somebody published there.
     """
-    found: list[Reading] = []
+    found = _of_absent_durables(facts) if facts.paged else []
     for dest in facts.destinations.values():
         sent, was = -1, 0
         for reading in dest.readings if dest.applied.found and not dest.topic else ():
@@ -199,12 +201,45 @@ def backlogs(facts: Facts) -> list[Reading]:
     return found
 
 
+def _of_absent_durables(facts: Facts) -> list[Reading]:
+    found: list[Reading] = []
+    for dest in facts.destinations.values():
+        only = dest.subscriptions[0] if len(dest.subscriptions) == 1 else None
+        if only is None or only.doubtful or not only.durable or dest.kind != "topic" or not dest.sends:
+            continue
+        session, first, begin = only.sessions[0], dest.sends[0].event, only.begin
+        came = only.sessions[1].opened[0] if len(only.sessions) > 1 else only.sure_ns
+        plain = begin is not None and not (session.wild or begin.selector or begin.no_local)
+        away = plain and session.known and gone_ns(facts, session) < first.t0
+        found += [one for one in dest.readings if away and one.at_rest and one.event.t1 < came]
+    return [one for one in found if not one.epoch.mixed and not one.timed]
+
+
+def _is_past(facts: Facts, reading: Reading) -> Findings:
+    """What a durable subscription keeps is charged to its topic as long as the whole broker is below the mark."""
+    dest, used = reading.destination, reading.event.memory_bytes or 0
+    limit = facts.declared.memory_limit_bytes
+    mark = (dest.applied.entry.high_water_percent or MARK_PERCENT) * limit
+    kept = [send.event.size + OVERHEAD_MIN_BYTES for send in dest.sends if send.accepted[1] <= reading.event.t0]
+    largest = 100 * reading.epoch.largest
+    why = f"{len(kept)} messages wait for a durable subscription and use {used} bytes; the mark is {mark // 100} bytes"
+    if 0 < mark < 100 * used - largest:
+        yield broken("past-the-mark", reading, why=why)
+    elif used < sum(kept) and reading.sent_bytes * 100 < mark - largest:
+        yield broken("too-early", reading, why=why)
+    elif 0 < mark <= 100 * used + largest:
+        yield held("at-the-mark", "more had come than the mark admits")
+
+
 @rule("MEM-019", over=backlogs, handles=UNCHANGED)
 def caching_stops_at_the_mark(facts: Facts, reading: Reading) -> Findings:
     """Caching stops at the high-water mark and returns when the cursor has been emptied."""
     dest, used = reading.dest, reading.event.memory_bytes or 0
     broker_limit = facts.declared.memory_limit_bytes
     if dest is None or may_die(facts, dest.sends[0]):
+        return
+    if dest.topic:
+        yield from _is_past(facts, reading)
         return
     limit = dest.applied.memory_limit_bytes or broker_limit
     if limit <= 0 or 0 < broker_limit < limit:

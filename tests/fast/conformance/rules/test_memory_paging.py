@@ -152,6 +152,27 @@ def test_who_consumes_elsewhere_does_not_change_the_mark() -> None:
     assert kind(story.rest("q0", size=1, memory_bytes=16_000), "MEM-019") is FAILS
 
 
+def durable_backlog(messages: int, memory: str = "G1") -> Builder:
+    """A topic whose one durable subscriber has gone before so many messages of a kilobyte were published."""
+    story = Builder(memory_limit_bytes=MARKED, generation={"memory": memory}).connect("p0").connect("c0")
+    story.subscribe("c0/1", "t0", durable="d").leave("c0/1").rest("t0")
+    for number in range(1, messages + 1):
+        story.send(f"p0/{number}", "t0", size=1024)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("messages", "used", "verdict"),
+    [(2, 4095, FAILS), (2, 4096, SILENT), (3, 0, SILENT), (9, 11_400, HOLDS), (9, 14_540, HOLDS), (9, 14_541, FAILS)],
+)
+def test_what_waits_for_a_durable_subscription(messages: int, used: int, verdict: VerdictKind) -> None:
+    """70 % of 16384 are 11469; a message costs 2048 to 3072."""
+    assert kind(durable_backlog(messages).rest("t0", memory_bytes=used), "MEM-019") is verdict
+    assert kind(durable_backlog(messages, "fair").rest("t0", memory_bytes=used), "MEM-019") is SILENT
+    there = durable_backlog(messages).connect("c0").subscribe("c0/2", "t0", durable="d")
+    assert kind(there.rest("t0", memory_bytes=used), "MEM-019") is SILENT
+
+
 def test_the_mark_means_nothing_after_somebody_consumed_or_for_other_messages() -> None:
     assert kind(backlog(1).subscribe("c0/1").rest("q0", size=1, memory_bytes=16_000), "MEM-019") is SILENT
     for odd in (backlog(1, persistent=False), backlog(1, expiration_ms=1), backlog(1).restart().connect("p0")):
