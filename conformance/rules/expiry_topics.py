@@ -110,12 +110,15 @@ def _is_kept(facts: Facts, send: Send) -> bool:
 
 def swept(facts: Facts) -> list[tuple[Reading, list[Send]]]:
     """Counters at rest of topics with durable subscriptions, and the messages that a sweep must have met by then; of a
-    broker that was neither restarted nor reset.
+    broker that was not restarted, nor its counters reset.
     """
-    if facts.restarts or facts.resets or facts.paged:
+    if facts.restarts or facts.paged:
         return []
     found: list[tuple[Reading, list[Send]]] = []
+    reset = {event.dest for event in facts.resets}
     for dest in facts.destinations.values():
+        if dest.name in reset:
+            continue
         if dest.kind == "topic" and not dest.purges and any(one.durable for one in dest.subscriptions):
             due: list[Send] = []
             for reading in dest.readings:
@@ -171,9 +174,10 @@ def _is_unused(facts: Facts, send: Send, subscription: Subscription, from_ns: in
 
 
 def _left_it(facts: Facts, send: Send, session: Session, by_ns: int) -> bool:
-    """Whether a session had gone by then, and had not got a message."""
-    gone = gone_ns(facts, session)
-    return gone < send.event.t0 or (gone <= by_ns and send.message not in session.seen and session.ack != "auto")
+    """Whether a session had gone by then, and had not got a message, or had left it unsettled."""
+    gone, delivery = gone_ns(facts, session), session.seen.get(send.message)
+    left = delivery is None or (delivery.returned() and not delivery.settlements and send.message not in session.twins)
+    return gone < send.event.t0 or (gone <= by_ns and left and session.ack != "auto")
 
 
 # -- what is dead when it comes

@@ -291,12 +291,22 @@ def fresh_resets(facts: Facts) -> list[Reading]:
     found: list[Reading] = []
     for reading in after_resets(facts):
         reset, dest, ledger = reading.ledger.reset, reading.destination, reading.ledger
-        quiet = not (reading.timed or ledger.shaken or ledger.loose or ledger.doubted or reading.uncommitted)
+        quiet = not (ledger.shaken or ledger.loose or ledger.doubted or reading.uncommitted)
+        quiet = quiet and (not reading.timed or _was_empty(reading))
         if reset is None or reset.seq != reading.moved_seq or reading.event.t0 < reset.t1 or not quiet:
             continue
         if not dest.topic and _is_fed_by_producers(dest):
             found.append(reading)
     return found
+
+
+def _was_empty(reading: Reading) -> bool:
+    """Whether the reading before found nothing on the queue, for certain, and nobody has sent there since."""
+    before, dest = reading.before, reading.destination
+    if before is None or not before.at_rest or before.event.size != 0 or before.event.in_flight:
+        return False
+    hidden = before.event.scheduled != 0 and any(send.delayed for send in dest.sends)
+    return not hidden and dest.applied.entry.redelivery is None and dest.sends[-1].event.seq < before.event.seq
 
 
 @rule("INF-020", over=fresh_resets, handles=KINDS)

@@ -1,11 +1,11 @@
-"""INF-008, INF-011 to INF-013, INF-018 and INF-019 on hand-written histories."""
+"""INF-008, INF-011 to INF-013, INF-018 to INF-020 on hand-written histories."""
 
 from __future__ import annotations
 
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -55,6 +55,17 @@ def test_the_error_may_show_later() -> None:
     story = held().operate("reset").ack("c0/1", "p0/1", "p0/2")
     assert outcome(story.rest(in_flight=0), "INF-012") == (HOLDS, "kept")
     assert outcome(story.rest(in_flight=-2), "INF-012") == (FAILS, "forgotten")
+
+
+@pytest.mark.parametrize(
+    ("size", "expired", "expected"), [(0, 0, HOLDS), (0, 1, FAILS), (1, 1, SILENT), (1, 0, SILENT)]
+)
+def test_what_had_died_before_a_reset_is_not_counted_after_it(size: int, expired: int, expected: VerdictKind) -> None:
+    """What may still be there may die between the reset and the reading."""
+    story = Builder().connect("p0").send("p0/1", expiration_ms=EPOCH_MS + 1)
+    story.rest(size=size, in_flight=0, expired=1 - size).operate("reset")
+    story.rest(size=0, in_flight=0, enqueued=0, dequeued=0, dispatched=0, expired=expired)
+    assert outcome(story, "INF-020")[0] is expected
 
 
 def test_no_reset_no_claim() -> None:

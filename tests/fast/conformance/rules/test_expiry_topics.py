@@ -91,6 +91,18 @@ def test_what_a_subscriber_called_expired_may_become_a_dead_letter(kind: str, *,
     assert (story.verdicts("EXP-002")["EXP-002"].verdict is VerdictKind.VIOLATED) == expected
 
 
+@pytest.mark.parametrize(
+    ("expired", "settled", "expected"), [(1, False, SATISFIED), (0, False, VIOLATED), (0, True, NOT_EXERCISED)]
+)
+def test_what_its_consumer_left_unsettled_is_swept_too(expired: int, settled: bool, expected: VerdictKind) -> None:
+    run = Clocked(expire_period_ms=1000).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d1")
+    run.at(10).post("p0/1", "t0", ttl_ms=100, persistent=True).arrive("c0/1", "p0/1", dest="t0")
+    if settled:
+        run.ack("c0/1", "p0/1", result="unknown")
+    run.leave("c0/1").rest("t0").operate("reset", dest="q0")
+    assert run.at(4000).rest("t0", expired=expired).finish().verdicts("EXP-027")["EXP-027"].verdict is expected
+
+
 def unused(expired: int | None, *, read_ms: float = 4000, back_ms: float = 10, **sent: Any) -> VerdictKind:
     """Nobody uses a durable subscription for which ``p0/1`` with a life of 100 ms was sent; its topic is read then."""
     run = Clocked(expire_period_ms=1000).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d1")
