@@ -43,13 +43,12 @@ class Pulling:
 
 
 class PendingPull:
-    """A pull that has neither been answered nor ended. ``due_ns`` 0: no time limit."""
+    """A pull that has neither been answered nor ended."""
 
-    __slots__ = ("consumer", "due_ns")
+    __slots__ = ("consumer",)
 
-    def __init__(self, consumer: Consumer, due_ns: int) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
-        self.due_ns = due_ns
 
 
 class Pulls:
@@ -70,7 +69,7 @@ class Pulls:
         """A consumer pulls."""
         policy = self._region.policies.pulling
         due_ns = self._region.now.mono_ns + policy.wait_ns(timeout_ms) if timeout_ms > 0 else 0
-        wait = PendingPull(consumer, due_ns)
+        wait = PendingPull(consumer)
         self.waiting[consumer.name] = wait
         consumer.extension = policy.quantity()
         if timeout_ms < 0:
