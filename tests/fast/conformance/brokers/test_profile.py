@@ -183,6 +183,8 @@ def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypa
     assert plain.unclaimed(catalogue["EXP-005"])
     assert said.unclaimed(catalogue["EXP-005"]), "what is rejected is a dead letter, of what expires nothing is said"
     assert not said.unclaimed(catalogue["RDL-017"])
+    own = [catalogue[name] for name in ("GEN-008", "GEN-023", "GEN-024", "GEN-047", "GEN-120", "GEN-121")]
+    assert not any(map(plain.unclaimed, own)), "who claims groups, or exclusive consumers, claims what the word means"
     told = adapter('[promises]\nprofiles = ["core", "stomp-1.2", "amqp-1.0", "mqtt-5"]', monkeypatch, [])
     assert told.unclaimed(catalogue["INA-015"]) == ""
     assert "claims none" in told.unpromised(catalogue["INA-015"])
