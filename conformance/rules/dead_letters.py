@@ -63,21 +63,34 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     again = resurrected(facts, delivery, row.deliveries.index(delivery))
     if again is not None:
         yield broken("redelivered", delivery.settlement, again)
-    if not row.dest.applied.is_shared() or not _is_kept(row):
+    if not row.dest.applied.is_shared():
         return
     copies = row.send.copies.values() if row.dest.topic else (row,)  # nobody knows whose letter one of a topic is
     letters = [letter for copy in copies for letter in copy.dead_letters if letter.dest.name == DEAD_LETTERS]
     span = (delivery.settlement.t0, delivery.settlement.t1)
     if not letters:
-        if owed(facts, row, span[1]) and collected(facts, row, DEAD_LETTERS, span):
+        if _is_kept(row) and owed(facts, row, span[1]) and collected(facts, row, DEAD_LETTERS, span):
             yield broken("no-dead-letter", delivery, delivery.settlement)
     elif letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
         yield broken("expires", delivery.settlement, letters[0])
     elif is_told(letters[0]) and names_another(letters[0]):
         yield broken("wrong-origin", delivery, delivery.settlement, letters[0])
+    elif is_told(letters[0]) and _alone_without_origin(letters[0]):
+        yield broken("wrong-origin", delivery, delivery.settlement, letters[0], why="others name theirs, it names none")
     else:
         mortal = row.send.mortal
         yield held("dead-lettered", "the rejected message had an expiration" if mortal else "it never expires")
+
+
+def _alone_without_origin(letter: Delivery) -> bool:
+    """Whether it names no origin, and whoever took it read those of other rejected messages of its kind of
+    destination: what a broker never tells, or its client cannot read, is no fault of one letter.
+    """
+    kind = letter.copy.dest.kind
+    if letter.event.original_dest is not None or kind == "temporary":
+        return False
+    others = [one.copy for one in letter.session.deliveries if one.is_dead_letter and one.event.original_dest]
+    return any(copy.rejected and copy.dest.kind == kind for copy in others)
 
 
 def _counted(reading: Reading) -> Findings:

@@ -61,6 +61,19 @@ def test_a_rejected_message_becomes_one_dead_letter() -> None:
     assert outcome(again, "RDL-004") == (FAILS, "redelivered")
 
 
+def test_a_dead_letter_names_its_origin_where_others_do() -> None:
+    def letters(origin: str | None, dest: str = "q0", *, persistent: bool = True) -> Builder:
+        story = rejected(persistent=persistent).send("p0/2", dest).subscribe("c0/2", dest, durable="d" if dest == "t0" else "")
+        story.arrive("c0/2", "p0/2").consume("c0/2", "p0/2").nack("c0/2", "p0/2").drain("q0", DLQ)
+        story.arrive("drain/2", "p0/1", dest=DLQ)
+        return story.arrive("drain/2", "p0/2", dest=DLQ, original_dest=origin).end()
+
+    assert outcome(letters("q0"), "RDL-004") == (FAILS, "wrong-origin")
+    assert outcome(letters("q0", persistent=False), "RDL-004") == (FAILS, "wrong-origin"), "a letter that need not be"
+    assert outcome(letters(None), "RDL-004") == (HOLDS, "dead-lettered"), "nobody can read an origin here"
+    assert outcome(letters("t0", "t0"), "RDL-004") == (HOLDS, "dead-lettered"), "perhaps of publications only"
+
+
 def test_a_durable_subscriber_s_rejection_leaves_a_letter_and_another_s_does_not() -> None:
     def told(durable: str) -> Builder:
         story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0", durable=durable)
