@@ -63,7 +63,8 @@ def test_a_rejected_message_becomes_one_dead_letter() -> None:
 
 def test_a_dead_letter_names_its_origin_where_others_do() -> None:
     def letters(origin: str | None, dest: str = "q0", *, persistent: bool = True) -> Builder:
-        story = rejected(persistent=persistent).send("p0/2", dest).subscribe("c0/2", dest, durable="d" if dest == "t0" else "")
+        story = rejected(persistent=persistent).send("p0/2", dest)
+        story.subscribe("c0/2", dest, durable="d" if dest == "t0" else "")
         story.arrive("c0/2", "p0/2").consume("c0/2", "p0/2").nack("c0/2", "p0/2").drain("q0", DLQ)
         story.arrive("drain/2", "p0/1", dest=DLQ)
         return story.arrive("drain/2", "p0/2", dest=DLQ, original_dest=origin).end()
