@@ -50,7 +50,6 @@ def _unless_defined(event: SendEvent, name: str, value: Value) -> Value:
     return value
 
 
-
 def wants(session: Session, send: Send) -> bool | None:
     """Whether a session's selector chooses a message; None: that cannot be judged. True without a selector."""
     if session.event is None:
