@@ -151,8 +151,7 @@ class Attachments:
         client.connected = False
         for session in list(client.open.values()):
             # Of a connection before this nobody heard that the broker noticed its end.
-            earlier = session.closed is not None or session.connection != connection
-            if late or client.unanswered or earlier:
+            if late or client.unanswered or session.closed is not None or session.connection != connection:
                 self._doubt(session, event)
             else:
                 self._end(session, how, min(event.t0, client.refused_ns), event.t1, event)
@@ -209,15 +208,11 @@ class Attachments:
             for session in client.open.values():
                 self._suspect(session, event.t0)
         elif event.link is not None and event.fault == "resume":
-            self._resume(self.tables.client(event.link), event)
+            client = self.tables.client(event.link)
+            if client.stall is not None:
+                client.stall.end, client.stall = event, None
         elif event.link is not None and event.fault in {"reset", "limit"}:
             self.tables.client(event.link).resets.append(event)
-
-    def _resume(self, client: Client, event: Fault) -> None:
-        if client.stall is None:
-            return
-        client.stall.end = event
-        client.stall = None
 
     def _suspect(self, session: Session, since_ns: int) -> None:
         """A link stalls that the broker watches: it may close it without anybody seeing it."""
@@ -360,9 +355,9 @@ class Attachments:
 
     def _all_look_away(self, client: Client, event: Event, *, unread: bool) -> None:
         """A connection ended: with it its browsers; of those of one before nobody heard that the broker noticed."""
-        for name, browser in list(self.tables.lookers.items()):
-            if browser.event.host == client.name:
-                earlier = any(one.t0 >= browser.event.t0 for one in client.connects[-1:])
+        for name, begin in [(name, browser.event) for name, browser in self.tables.lookers.items()]:
+            if begin.host == client.name:
+                earlier = any(one.t0 >= begin.t0 for one in client.connects[-1:])
                 self._look_away(name, event, unread=unread or earlier)
 
     def _doubt(self, session: Session, event: Event) -> None:

@@ -16,7 +16,7 @@ from brokerproof.conformance.facts.policy import MARK_PERCENT, PRESSURE_PERCENT
 from brokerproof.conformance.facts.presence import settles_unseen
 from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
 from brokerproof.conformance.facts.publishing import owed
-from brokerproof.conformance.facts.rows import Copy, Reading, Session, Subscription
+from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
@@ -64,13 +64,22 @@ def _hold_little(facts: Facts, reading: Reading, limit: int) -> bool:
     """
     dest, windows = reading.destination, (*reading.windows, *reading.wild)
     count = sum(window.held + window.doubted for window in windows)
-    others = [one for other in facts.destinations.values() if other is not dest for one in other.sessions]
-    if any(one.opened[0] <= reading.event.t1 for one in others) or facts.browsings or facts.probes:
+    if facts.browsings or facts.probes or any(_may_hold(facts, one, reading) for one in facts.destinations.values()):
         return False
     if reading.uncommitted or reading.unsure or not all(window.session.known for window in windows):
         return False
     least = min(limit, dest.applied.memory_limit_bytes or limit)
     return count < dest.applied.page and count * facts.epoch.largest * 100 < least * PRESSURE_PERCENT
+
+
+def _may_hold(facts: Facts, dest: Destination, reading: Reading) -> bool:
+    """Whether consumers elsewhere may hold something of another destination's."""
+    if dest is reading.destination or all(one.opened[0] > reading.event.t1 for one in dest.sessions):
+        return False
+    latest = [copy.deliveries[-1] if copy.deliveries else None for copy in dest.copies]
+    ends = [one.settlement if one is not None and settled(facts, one) else None for one in latest]
+    gone = all(end is not None and end.t1 <= reading.event.t0 for end in ends)
+    return dest.kind == "advisory" or not gone
 
 
 @rule("MEM-001", over=pressed_readings, handles=KINDS, absence=True)
