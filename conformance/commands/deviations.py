@@ -25,7 +25,8 @@ What releases of real brokers are known to do against a requirement. Each entry 
 and every run of that release proves it again: an entry that no longer shows is reported as stale, and what is not
 listed turns the run red. `brokerproof export PROGRAM --broker BROKER --as pytest` (or `junit`, `stomp`) writes what
 clients can see of it as a file that needs nothing of ours ([export.md](export.md)).
-This page is written from `conformance/known/` by `python -m brokerproof.conformance.commands.deviations docs/deviations.md`.
+This page is written from `conformance/known/`:
+`python -m brokerproof.conformance.commands.deviations docs/deviations.md`.
 
 | release | deviations | only in some runs |
 |---|---|---|
