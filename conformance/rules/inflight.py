@@ -292,10 +292,9 @@ def fresh_resets(facts: Facts) -> list[Reading]:
     for reading in after_resets(facts):
         reset, dest, ledger = reading.ledger.reset, reading.destination, reading.ledger
         quiet = not (ledger.shaken or ledger.loose or ledger.doubted or reading.uncommitted)
-        quiet = quiet and (not reading.timed or _was_empty(reading))
         if reset is None or reset.seq != reading.moved_seq or reading.event.t0 < reset.t1 or not quiet:
             continue
-        if not dest.topic and _is_fed_by_producers(dest):
+        if not dest.topic and _is_fed_by_producers(dest) and (not reading.timed or _was_empty(reading)):
             found.append(reading)
     return found
 
@@ -306,7 +305,8 @@ def _was_empty(reading: Reading) -> bool:
     if before is None or not before.at_rest or before.event.size != 0 or before.event.in_flight:
         return False
     hidden = before.event.scheduled != 0 and any(send.delayed for send in dest.sends)
-    return not hidden and dest.applied.entry.redelivery is None and dest.sends[-1].event.seq < before.event.seq
+    unsent = all(send.event.seq < before.event.seq for send in dest.sends[-1:])
+    return not hidden and unsent
 
 
 @rule("INF-020", over=fresh_resets, handles=KINDS)
