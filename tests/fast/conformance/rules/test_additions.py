@@ -22,6 +22,12 @@ def arrived(sent: dict[str, Any], **seen: Any) -> Builder:
     return Builder().connect("p0").connect("c0").subscribe("c0/1").send("p0/1", **sent).arrive("c0/1", "p0/1", **seen)
 
 
+@pytest.mark.parametrize(("world", "told"), [("simulated", FAILS), ("live", SILENT)])
+def test_what_a_real_broker_writes_on_a_dead_letter_is_its_own_affair(world: Any, told: VerdictKind) -> None:
+    story = Builder(world).connect("p0").send("p0/1").drain(DLQ)
+    assert kind(story.arrive("drain/1", "p0/1", dest=DLQ, properties=["why_it_died"]), "GEN-130") is told
+
+
 def test_no_property_is_invented() -> None:
     assert kind(arrived({}, properties=["hops"]), "GEN-130") is FAILS
     assert kind(arrived({}, properties=["kind"]), "GEN-130") is FAILS
