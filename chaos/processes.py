@@ -58,7 +58,7 @@ class ProcessDiedAtStart(Exception):
         self.name = name
         self.argv = list(argv)
         self.returncode = returncode
-        self.log_tail = log_tail
+        self.log, self.log_tail = log, log_tail
         self.cause = cause
 
 

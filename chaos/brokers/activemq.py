@@ -134,7 +134,7 @@ class ActiveMQ:
                 # The agent does not end the JVM when its port is taken, and then somebody else may answer there.
                 process.await_ready(self._managed, timeout_ms)
         except ProcessDiedAtStart as error:
-            if says_port_in_use(error.log_tail):
+            if says_port_in_use(error.log):
                 return False
             raise
         return self.agent is None or not says_port_in_use(process.log_tail(WHOLE_LOG_BYTES))

@@ -83,7 +83,7 @@ class RabbitMQ:
             try:
                 self._start_once(timeout_ms)
             except ProcessDiedAtStart as error:
-                if not says_port_in_use(error.log_tail):
+                if not says_port_in_use(error.log):
                     raise
             else:
                 return

@@ -121,7 +121,7 @@ class CommandLauncher(Launcher):
                 self._await_ready(values)
                 return
             except ProcessDiedAtStart as error:
-                if not says_port_in_use(error.log_tail):
+                if not says_port_in_use(error.log):
                     raise self._blamed(argv, error) from None
             except BaseException:
                 if hasattr(self, "process"):

@@ -12,7 +12,8 @@ from brokerproof.chaos.brokers import rabbitmq
 from brokerproof.chaos.processes import ProcessDiedAtStart
 from brokerproof.chaos.tools import ToolFailed
 
-TAKEN = "Failed to start Ranch listener: {error,eaddrinuse}"
+#: What follows is longer than what is shown of a log.
+TAKEN = "Failed to start Ranch listener: {error,eaddrinuse}\n" + "\tat somewhere else\n" * 400
 BROKEN = "Error during startup: {error,no_such_plugin}"
 
 
