@@ -148,7 +148,8 @@ def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Finding
         return
     patient_ns = back.opened[1] + facts.declared.lateness_ms * NS_PER_MS
     stayed = leaving_ns(back) >= patient_ns and not back.client.stalled(back.opened[0], patient_ns)
-    judged = ended(facts) and stayed and not scarce(facts, begin.t0) and end_ns >= patient_ns
+    sure = min(end_ns, subscription.sure_ns) >= patient_ns
+    judged = ended(facts) and stayed and sure and not scarce(facts, begin.t0)
     most = facts.credit.most(back.dest, begin.t0, patient_ns)
     for due in facts.delays.backlog(back.dest).waits:
         low, high = due.visible
