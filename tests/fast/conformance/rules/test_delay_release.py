@@ -38,7 +38,7 @@ def started(*, dest: str = "q0", durable: str = "", **declared: Any) -> Clocked:
     ("delivered", "ended", "expected"),
     [(True, "", SATISFIED), (False, "", VIOLATED), (False, "ok", NOT_EXERCISED), (False, "unknown", NOT_EXERCISED)],
 )
-def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: str, expected: VerdictKind) -> None:
+def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: Any, expected: VerdictKind) -> None:
     run = started(dest="t0", durable="d").leave("c0/1").at(20).post("p0/1", "t0", delay_ms=1000)
     if ended:
         run.events.append(Unsubscribe(99, 30_000_000, 30_000_000, "c0", ended, "d"))
