@@ -10,6 +10,7 @@ from brokerproof.conformance.experiment.history import Browse, Event, Subscribe
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.network import FAR
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.selectors import chosen_by
@@ -134,7 +135,11 @@ def _touched(facts: Facts, copy: Copy, look: Look) -> bool:
 
 
 def listeners(facts: Facts) -> list[tuple[Destination, Session, list[int]]]:
-    """Who listened to the consumer advisories of which destination, and when (events) it was told anything."""
+    """Who listened to the consumer advisories of which destination, and when (events) it was told anything. A bridge
+    may bring those of another broker.
+    """
+    if any(name.endswith(FAR) for name in facts.clients):
+        return []
     by_topic = {
         presence_of(dest.name, topic=dest.topic): dest
         for dest in facts.destinations.values()

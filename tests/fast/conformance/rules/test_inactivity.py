@@ -291,6 +291,8 @@ def test_a_link_without_monitor_is_never_closed_for_inactivity() -> None:
     assert kind(story(1000), "INA-003") is SILENT
     assert kind(story(99_000).closed("c0"), "INA-003") is FAILS
     assert kind(story(99_000).closed("c0", reason="protocol error"), "INA-003") is HOLDS
+    again = story(99_000).connect("c0", result="unknown").closed("c0")
+    assert kind(again, "INA-003") is HOLDS, "what nobody said in time that it wants to connect"
 
 
 # -- INA-004
