@@ -80,8 +80,9 @@ def _gone_ns(copy: Copy) -> int:
     bound = NEVER
     for delivery in copy.deliveries:
         again = delivery.dest.applied.entry.redelivery is not None and gave_up(delivery)
+        twin = copy.message in delivery.session.twins  # it may have been another copy that was settled
         for event in delivery.settlements:
-            if again or (isinstance(event, Nack) and delivery.state != SETTLED):
+            if again or twin or (isinstance(event, Nack) and delivery.state != SETTLED):
                 continue  # the broker may try again
             if getattr(event, "result", "") == "ok" and getattr(event, "tx", None) is None:
                 bound = min(bound, event.t1)

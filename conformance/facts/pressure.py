@@ -13,7 +13,7 @@ from brokerproof.conformance.experiment.history import Ack
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
-from brokerproof.conformance.facts.policy import PRESSURE_PERCENT
+from brokerproof.conformance.facts.policy import PRESSURE_PERCENT, gets_expiration
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
@@ -57,7 +57,11 @@ def mark_pressure(tables: Tables) -> None:
 
 
 def _brought(tables: Tables, dest: Destination) -> list[Send]:
-    """What may have come from where it was sent to: virtual topics of which nobody knows, operators who moved some."""
+    """What may have come from where it was sent to: virtual topics of which nobody knows, operators who moved some, and
+    dead letters.
+    """
+    if dest.kind == "dead-letters":
+        return [send for send in tables.sends.values() if send.dest is not dest and _may_leave_letters(tables, send)]
     sources = [one.dest for one in dest.purges if one.op == "move" and one.to == dest.name]
     if dest.virtual and dest.virtual != dest.name:
         sources.append(dest.virtual)
@@ -66,6 +70,12 @@ def _brought(tables: Tables, dest: Destination) -> list[Send]:
     here = {send.message for send in dest.sends}
     sends = [send for name in dict.fromkeys(sources) for send in tables.destination(name).sends]
     return [send for send in sends if send.message not in here]
+
+
+def _may_leave_letters(tables: Tables, send: Send) -> bool:
+    """Whether it may have died."""
+    ends = send.mortal or gets_expiration(tables.declared)
+    return ends or any(copy.dead_letters or copy.rejected for copy in send.copies.values())
 
 
 def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None:
@@ -103,7 +113,7 @@ def _freed_ns(send: Send) -> int:
 def _acknowledged_ns(copy: Copy) -> int:
     bound = NEVER
     for delivery in copy.deliveries:
-        if delivery.dest is not copy.dest:
+        if delivery.dest is not copy.dest or copy.message in delivery.session.twins:
             return NEVER
         if delivery.session.auto:
             bound = min(bound, delivery.event.t1)
