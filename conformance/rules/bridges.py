@@ -12,6 +12,7 @@ from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.network import Crossing, crossings
+from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.rows import Session
 from brokerproof.conformance.facts.spans import NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -125,6 +126,8 @@ def fanned_out_when_it_has_crossed(_facts: Facts, crossing: Crossing) -> Finding
     if there is None or there.event.again or far.restarts:
         return
     late_ns = far.declared.lateness_ms * NS_PER_MS
+    if scarce_ns(far, there.dest) <= there.event.t1 + late_ns:
+        return
     for session in there.dest.sessions:
         if session.opened[1] >= there.event.t0 or not _takes_all(far, session, there.event.t1 + late_ns):
             continue
