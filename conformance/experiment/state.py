@@ -49,10 +49,11 @@ class ConsumerState:
         self.pulls = operation.prefetch == 0
         #: Suite ids of messages that the application took and has not settled, oldest first.
         self.unsettled: list[str] = []
-        #: Suite ids that it acknowledged in its host's open transaction; in one that was rolled back, if its library
-        #: has them back and the application has not; the place of each message in the order in which they were taken.
+        #: Suite ids that it acknowledged in its host's open transaction; in one that was rolled back, of which its
+        #: library has not given them to the application once more.
         self.pledged: list[str] = []
         self.returned: list[str] = []
+        #: The place of each message in the order in which they were taken.
         self.places: dict[str, int] = {}
 
     def took(self, message: str) -> None:
@@ -258,9 +259,7 @@ class WorldState:
                 if connected:
                     self.client(operation.host).transaction = operation.tx
             case ops.Commit() | ops.Abort():
-                # A JMS library hands out again by itself what a rollback brings back.
-                client = self.client(operation.host)
-                client.end_transaction(aborted=isinstance(operation, ops.Abort))
+                self.client(operation.host).end_transaction(aborted=isinstance(operation, ops.Abort))
             case ops.Unsubscribe():
                 self.client(operation.host).durables.pop(operation.durable, None)
 
