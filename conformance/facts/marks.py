@@ -25,7 +25,7 @@ KINDS: Final[dict[str, str]] = {
     "memory": "memory may have been scarce",
     "limit": "an operator changed the memory limits",
     "redelivery": "the broker itself tries rejected messages again",
-    "repeated": "it was sent there more than once",
+    "repeated": "it, or what has no name here, was sent there more than once",
     "mqsc": "an operator changed the queue manager",
     "resolved": "a queue's name may have been another one's, or its definition decided what a message did not say",
 }

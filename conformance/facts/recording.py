@@ -94,7 +94,8 @@ def record(history: History, tables: Tables) -> None:
     announced, changes = dict[str, SendEvent](), False
     for event in history.events:
         if type(event) is SendEvent:
-            announced.setdefault(event.message, event)
+            if event.message:
+                announced.setdefault(event.message, event)
         elif type(event) is Commit:
             tables.commits[event.tx] = event
         elif type(event) is Operate:
@@ -174,7 +175,8 @@ class Recording:
             unheard(tables, event)
         send = self._row(event.message)
         if send is None or send.event is not event:
-            return  # the same message once more: what was sent first counts
+            self._indistinct(event)
+            return
         send.connection = send.client.connection
         send.after_seq = tables.freed_seq
         bytes_max = event.size + OVERHEAD_MAX_BYTES
@@ -202,6 +204,16 @@ class Recording:
             send_in_transaction(tables, send, event.tx)
         elif event.result == "ok":
             accept(tables, send, (event.t0, event.t1))
+
+    def _indistinct(self, event: SendEvent) -> None:
+        """The same message once more, of which the first one counts, or one without a name, as bridges forward."""
+        tables = self.tables
+        tables.unnamed = tables.unnamed or not event.message
+        for part in tables.parts(event):
+            part.ledger.stirred = True
+            part.ledger.sent += 1
+            part.ledger.loose += 1
+            tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
 
     def _row(self, message: str) -> Send | None:
         """The row of a message; frames can overtake the receipt of their send. None: nobody ever sent it."""

@@ -90,7 +90,7 @@ class Tables:
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
                  "queue_rests", "readings", "redeliveries_max", "rejected", "resets", "restarts", "rests", "rests_ns",
                  "sends", "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
-                 "uncommitted", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
+                 "uncommitted", "unnamed", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
@@ -137,6 +137,8 @@ class Tables:
         self.durable_ends: list[Unsubscribe] = []
         self.restarts: list[Event] = []
         self.pauses, self.strains = list[Pause](), list[Strain]()
+        #: Whether anybody sent what has no name here, as bridges do with messages of brokers.
+        self.unnamed = False
         #: Processes that ended, or hung, and nobody had asked them to.
         self.crashes: list[Crash] = []
         self.clock_steps: list[Fault] = []

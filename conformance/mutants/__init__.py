@@ -308,6 +308,8 @@ _ALL = (
            node=monitors.with_sessions("stomp", monitors.Confirms)),
     Mutant("bodies-cut", "GEN-191", "A body ends at its first NUL.",
            node=monitors.with_sessions("stomp", monitors.CutsBodies)),
+    Mutant("ids-repeated", "GEN-192", "Every message has the same message-id.",
+           node=monitors.with_sessions("stomp", monitors.RepeatsIds)),
     Mutant("connections-kept", "INA-025", "A connection that is gone stays registered.",
            node=monitors.KeepsConnections),
     Mutant("monitor-late-start", "INA-007", "Watching begins long after the initial delay.",

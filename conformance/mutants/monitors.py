@@ -271,6 +271,18 @@ class CutsBodies(StompSession):
         return frame
 
 
+class RepeatsIds(StompSession):
+    """Every message has the same message-id."""
+
+    __slots__ = ()
+
+    def render(self, dispatch: Dispatch) -> Frame | None:
+        frame = super().render(dispatch)
+        if frame is not None:
+            frame.headers["message-id"] = "1"
+        return frame
+
+
 class Stays(StompSession):
     """After an ERROR the connection goes on."""
 

@@ -45,8 +45,7 @@ def with_properties(facts: Facts) -> list[Delivery]:
     """What arrived with properties, but for messages that only brokers send. What a real broker writes on its dead
     letters it documents where nobody here has read it.
     """
-    named = [one for one in facts.deliveries if one.event.properties and one.event.message]
-    return [one for one in named if facts.simulated or not one.is_dead_letter]
+    return [one for one in facts.deliveries if one.event.properties and (facts.simulated or not one.is_dead_letter)]
 
 
 @rule("GEN-130", over=with_properties, handles=KINDS)

@@ -126,6 +126,8 @@ def nothing_from_nowhere(facts: Facts, row: Send | Arrive) -> Findings:
     """Nothing arrives that was not sent to that destination before."""
     if isinstance(row, Arrive):
         origin = row.original_dest or ""
+        if facts.unnamed and not row.message:
+            return
         if row.message or not origin:
             pass
         elif any(one.said.deaf or one.said.dialogues for one in facts.probes) and origin not in facts.destinations:

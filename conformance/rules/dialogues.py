@@ -1,4 +1,4 @@
-"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190, GEN-191; ``experiment/dialogues``).
+"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190 to GEN-192; ``experiment/dialogues``).
 
 Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
 brokers whose operator decides who may do what, or about topics (MQSC).
@@ -46,6 +46,7 @@ PLACES = (
 )
 REFUSALS = (*FATAL, "ExceptionResponse")
 SHOWN = 200
+ID = "message-id:"
 
 
 class Utterance:
@@ -286,3 +287,28 @@ def errors_are_the_end(_facts: Facts, one: Utterance) -> Findings:
         yield held("closed")
     elif one.event.t1 > one.spoken.replies[-1].at_ns + AT_ONCE_NS + one.late_ns:
         yield broken("kept", one.event, why=f"in {one.dialogue.name!r} a peer heard an ERROR, and was not hung up on")
+
+
+def told_ids(facts: Facts) -> list[tuple[Probe, dict[str, set[str]]]]:
+    """What messages a peer was given over STOMP: message-id -> bodies. An id that comes again may be a message's."""
+    found: list[tuple[Probe, dict[str, set[str]]]] = []
+    for event in facts.probes:
+        bodies: dict[str, set[str]] = {}
+        for turn in event.heard.turns if event.said.via == "stomp" else ():
+            for reply in turn.replies:
+                if reply.what == "MESSAGE":
+                    for line in [one for one in reply.lines if one.startswith(ID)][:1]:
+                        bodies.setdefault(line, set()).add(reply.body)
+        found.append((event, bodies))
+    return [(event, bodies) for event, bodies in found if len(set[str]().union(*bodies.values())) > 1]
+
+
+@rule("GEN-192", over=told_ids)
+def ids_name_one_message(_facts: Facts, row: tuple[Probe, dict[str, set[str]]]) -> Findings:
+    """Two messages that a STOMP peer is given never have the same message-id."""
+    event, bodies = row
+    for line, found in bodies.items():
+        if len(found) > 1:
+            yield broken("same-id", event, why=f"{line!r} is on messages with the bodies {sorted(found)!r}"[:SHOWN])
+            return
+    yield held("told-apart")

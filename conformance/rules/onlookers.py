@@ -10,7 +10,6 @@ from brokerproof.conformance.experiment.history import Browse, Event, Subscribe
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.network import FAR
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.selectors import chosen_by
@@ -138,15 +137,13 @@ def listeners(facts: Facts) -> list[tuple[Destination, Session, list[int]]]:
     """Who listened to the consumer advisories of which destination, and when (events) it was told anything. A bridge
     may bring those of another broker.
     """
-    if any(name.endswith(FAR) for name in facts.clients):
-        return []
     by_topic = {
         presence_of(dest.name, topic=dest.topic): dest
         for dest in facts.destinations.values()
         if dest.kind != "advisory"
     }
     every = [s for s in facts.sessions.values() if s.known and s.ack == "auto" and not s.selective]
-    sessions = [s for s in every if s.dest.name in by_topic]
+    sessions = [s for s in every if s.dest.name in by_topic and not facts.marks.spans(marks.REPEATED, s.dest.name)]
     told: dict[str, list[int]] = {session.name: [] for session in sessions}
     for event in facts.advisories:
         if event.consumer in told and not event.message:  # anybody may send there, too

@@ -39,8 +39,7 @@ def with_windows(facts: Facts) -> list[Session]:
 @rule("PRE-001", over=with_windows, handles=KINDS)
 def window_is_kept(facts: Facts, session: Session) -> Findings:
     """A consumer has never more than its prefetch of messages that were delivered and not settled."""
-    # Of what has no name here nobody knows which was settled.
-    arrived = [delivery for delivery in session.deliveries if delivery.state != LATE and delivery.event.message]
+    arrived = [delivery for delivery in session.deliveries if delivery.state != LATE]
     freed_ns = sorted(delivery.settlement.t0 for delivery in arrived if delivery.settlement is not None)
     mine: list[Delivery] = []
     for count, delivery in enumerate(arrived, start=1):

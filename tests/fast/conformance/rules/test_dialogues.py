@@ -65,6 +65,14 @@ def test_every_turn_of_every_dialogue_is_said_and_answered(via: Any, version: An
     assert verdicts(history) == dict.fromkeys(rules - silent, "satisfied")
 
 
+def test_ids_are_compared_over_all_that_a_peer_was_given() -> None:
+    history = run(ECHO, "an empty body", "a body with NUL")
+    assert {one.requirement: one.verdict.name for one in judge_history(history)}["GEN-192"] == "SATISFIED"
+    for turn in probed(history).heard.turns[-4:]:  # of the last two
+        turn.replies = [msgspec.structs.replace(reply, lines=["message-id:1"]) for reply in turn.replies]
+    assert {one.requirement: one.verdict.name for one in judge_history(history)}["GEN-192"] == "VIOLATED"
+
+
 def test_a_dialogue_is_judged_by_what_it_is_about() -> None:
     assert verdicts(run(ECHO)) == {"GEN-181": "satisfied", "GEN-191": "satisfied"}
     assert verdicts(run("an unknown command")) == {
