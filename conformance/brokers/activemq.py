@@ -42,7 +42,7 @@ from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
-from brokerproof.conformance.brokers.settings import pattern
+from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 from brokerproof.conformance.experiment.policies import divided, entry_for, specificity
 from brokerproof.conformance.experiment.steps.operation import OPERATIONS
@@ -348,11 +348,11 @@ def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
 def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
     """One entry for each kind and pattern. Of several ActiveMQ takes any, and it knows no ``queue://`` in a pattern."""
     found: dict[tuple[str, str], PolicyEntry] = {}
-    for entry in sorted(broker.policies, key=lambda entry: specificity(entry.match)):
+    for entry in sorted(told_policies(broker), key=lambda entry: specificity(entry.match)):
         only, match = divided(entry.match)
         for kind in KINDS:
             if only in {"", kind}:
-                found.setdefault((kind, match), _policy(broker, entry, kind, pattern(match)))
+                found.setdefault((kind, match), _policy(broker, entry, kind, match))
     return list(found.values())
 
 

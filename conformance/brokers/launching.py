@@ -30,7 +30,7 @@ from brokerproof.chaos.processes import READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Proce
 from brokerproof.chaos.tools import find_java
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.profile import revealed
-from brokerproof.conformance.brokers.settings import policies_of
+from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.experiment.nearest import suggestion
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ class CommandLauncher(Launcher):
     def _write_files(self, values: dict[str, str]) -> None:
         located = self._place.located
         told: dict[str, Any] = {name: value for name, value in values.items() if "." not in name}
-        told |= {"port": self.ports, "settings": self._place.spec, "policies": policies_of(self._place.spec)}
+        policies = [msgspec.structs.asdict(entry) for entry in told_policies(self._place.spec)]
+        told |= {"port": self.ports, "settings": self._place.spec, "policies": policies}
         for name, template in self._start_table.files.items():
             line = f"start.files.{name}"
             path = located.here / template

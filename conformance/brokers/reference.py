@@ -3,7 +3,7 @@
 Rules
 * A new process per run: it starts in a tenth of a second, and nothing of an earlier run can be left in it.
 * Its settings go through its configuration file, as an operator's would. A policy for ``q0`` covers the run's physical
-  name ``q0.RUN`` because it is written ``q0.>``.
+  name ``q0.RUN``, too (``told_policies``).
 * Counters and clock come from the admin port, another channel than the one under test; reasons of closings from its
   log.
 
@@ -27,7 +27,7 @@ from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.chaos.ports import LOOPBACK, held
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
-from brokerproof.conformance.brokers.settings import pattern
+from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.brokers.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.config import resolve_generation
@@ -239,10 +239,10 @@ def configuration(broker: BrokerSpec, name: str = "b") -> str:
     monitor = monitor_settings(broker)
     if monitor:
         lines += ["[broker.monitor]", *(f"{name} = {_toml(value)}" for name, value in monitor.items())]
-    for entry in broker.policies:
+    for entry in told_policies(broker):
         lines += [
             "[[broker.destinations]]",
-            f"match = {_toml(pattern(entry.match))}",
+            f"match = {_toml(entry.match)}",
             f"expire_period_ms = {entry.expire_period_ms}",
             f"high_water_percent = {entry.high_water_percent}",
             f"max_page_size = {entry.max_page_size}",

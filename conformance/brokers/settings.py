@@ -17,7 +17,9 @@ import msgspec
 
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.nearest import suggestion
+from brokerproof.conformance.experiment.policies import divided, entry_for
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.profile import Located
@@ -41,7 +43,7 @@ class Asked(msgspec.Struct, eq=False):
         """Its placeholders."""
         fields = msgspec.structs.asdict(self.value) if isinstance(self.value, msgspec.Struct) else {"value": self.value}
         told = {name: _text(value) for name, value in fields.items()}
-        return {**told, "match": pattern(self.match)} if self.match else told
+        return {**told, "match": self.match} if self.match else told
 
 
 def asked(spec: BrokerSpec) -> Iterator[Asked]:
@@ -95,7 +97,7 @@ class Settings:
         """The words of the command line, in the order of the settings."""
         return [
             filled(text, one.values(), self._located, f"settings.{one.word}")
-            for one in asked(spec)
+            for one in asked(msgspec.structs.replace(spec, policies=told_policies(spec)))
             for text in self._table.get(one.word, ())
         ]
 
@@ -110,14 +112,24 @@ class Settings:
         return BrokerSpec(**told)
 
 
-def pattern(match: str) -> str:
-    """A policy for ``q0`` must cover ``q0.RUN``; so must ``*``."""
-    return match if match.endswith(_ALL) else f"{match}.{_ALL}"
+def told_policies(spec: BrokerSpec) -> list[PolicySpec]:
+    """A program's policies with the patterns that a run's names need: one for ``q0`` must cover ``q0.RUN``, one for
+    ``*``, too, but not the dead-letter queue, whose name is its own.
+    """
+    replace, found = msgspec.structs.replace, dict[str, PolicySpec]()
+    if any(divided(entry.match)[1] == "*" for entry in spec.policies):
+        applied = entry_for(spec, DEAD_LETTERS, topic=False) or PolicySpec()
+        found[DEAD_LETTERS] = replace(applied, match=DEAD_LETTERS)
+    for entry in spec.policies:
+        for match in _physical(entry.match):
+            found.setdefault(match, replace(entry, match=match))
+    return list(found.values())
 
 
-def policies_of(spec: BrokerSpec) -> list[dict[str, Any]]:
-    """A program's policies for a template: their fields, with ``match`` as a run's names need it."""
-    return [{**msgspec.structs.asdict(entry), "match": pattern(entry.match)} for entry in spec.policies]
+def _physical(match: str) -> list[str]:
+    if match.endswith("*"):
+        return [match, f"{match}.*"]
+    return [match if match == DEAD_LETTERS or match.endswith(_ALL) else f"{match}.{_ALL}"]
 
 
 def _text(value: object) -> str:

@@ -143,7 +143,7 @@ TOTALS: Final = ("enqueued", "dequeued", "dispatched", "expired")
 
 def brokers_at_rest(facts: Facts) -> list[Reading]:
     """The broker's own counters at rest, of which all destinations that it has were read as well, or are empty; in the
-    simulation also those beside which others were not read.
+    simulation also those beside which others were not read. Not those during which a timer may have acted.
     """
     if facts.marks.spans(RESOLVED, WHOLE):
         return []  # what an alias leads to may be a queue that nobody reads
@@ -151,7 +151,8 @@ def brokers_at_rest(facts: Facts) -> list[Reading]:
     # Memory may keep from consumers what is there, and a queue manager's reports are nobody's messages.
     if facts.paged or is_queue_manager(facts):
         found = [one for one in found if not one.idle]
-    return [one for one in found if facts.simulated or _is_whole(one)]
+    still = [one for one in found if not any(p.timed and p.event.t0 < one.event.t1 for p in one.parts)]
+    return [one for one in still if facts.simulated or _is_whole(one)]
 
 
 def _is_whole(reading: Reading) -> bool:

@@ -13,7 +13,7 @@ from brokerproof.conformance.brokers.base import Endpoint
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter, configuration
-from brokerproof.conformance.brokers.settings import pattern
+from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
@@ -21,6 +21,7 @@ from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
 from brokerproof.reference_broker.settings.configuration import broker_config as settings_config
@@ -62,12 +63,26 @@ def test_a_passcode_of_a_url_is_used_and_never_shown(monkeypatch: pytest.MonkeyP
     ("match", "covers"), [(">", "q0.bp1"), ("q0", "q0.bp1"), ("*", "q0.bp1"), ("ActiveMQ.DLQ", "ActiveMQ.DLQ")]
 )
 def test_a_policy_covers_the_runs_own_names(match: str, covers: str) -> None:
-    assert matches(pattern(match), f"queue://{covers}")
+    told = told_policies(BrokerSpec(policies=[PolicySpec(match)]))
+    assert any(matches(one.match, f"queue://{covers}") for one in told)
 
 
 def test_a_policy_covers_nothing_else() -> None:
-    assert not matches(pattern("q0"), "queue://q1.bp1")
-    assert not matches(pattern("q0"), "queue://q00.bp1")
+    told = told_policies(BrokerSpec(policies=[PolicySpec("q0")]))
+    assert not any(matches(one.match, f"queue://{other}") for one in told for other in ("q1.bp1", "q00.bp1"))
+
+
+@pytest.mark.parametrize(("policies", "window"), [(["*"], None), (["*", ">"], 2), (["ActiveMQ.DLQ", "*"], 1)])
+def test_a_policy_of_names_of_one_element_is_none_of_dead_letters(policies: list[str], window: int | None) -> None:
+    """Live, ``*`` must cover ``q0.RUN``, which has as many elements as ``ActiveMQ.DLQ``."""
+    spec = BrokerSpec(policies=[PolicySpec(match, queue_prefetch=at) for at, match in enumerate(policies, start=1)])
+    told = BrokerSpec(policies=told_policies(spec))
+    for broker in (spec, told):
+        entry = entry_for(broker, "ActiveMQ.DLQ", topic=False)
+        assert (None if entry is None else entry.queue_prefetch) == window
+    entry = entry_for(told, "q0.bp1", topic=False)
+    assert entry is not None
+    assert entry.queue_prefetch == policies.index("*") + 1
 
 
 def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:

@@ -185,3 +185,10 @@ def test_the_brokers_figures_are_sums(size: int, enqueued: int, expected: Verdic
     story = Builder().rest("q0", size=1, enqueued=2).rest("q1", size=2, enqueued=2)
     assert kind(story.rest(None, size=size, enqueued=enqueued, destinations=2), "INF-024") is expected
     assert kind(story.rest(None, size=7, destinations=3), "INF-024") is expected  # of the third nobody read them
+
+
+@pytest.mark.parametrize(("ttl_ms", "expected"), [(0, FAILS), (60_000, SILENT)])
+def test_what_time_changes_is_not_summed_over_time(ttl_ms: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1", ttl_ms=ttl_ms, expiration_ms=ttl_ms and EPOCH_MS + ttl_ms)
+    story.at(1000).rest("q0", size=1).at(1200)
+    assert kind(story.rest(None, size=2, destinations=1), "INF-024") is expected
