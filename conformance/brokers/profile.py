@@ -62,7 +62,8 @@ class Ready(_Table, frozen=True):
 class Start(_Table, frozen=True):
     """How it is started. ``command`` may be a Python class, a ``Launcher`` (``launching.py``). ``get``: what is got
     first, ``maven:GROUP:ARTIFACT:VERSION:tar.gz:bin``, ``debian:PACKAGE PACKAGE`` or ``pypi:NAME==VERSION``; its folder
-    or file is the placeholder of that name. ``lanes``: how many programs of the corpus run side by side, each on a
+    or file is the placeholder of that name. ``restart``: the same command again finds what is persistent, or only after
+    a ``"stop"``, not after a kill. ``lanes``: how many programs of the corpus run side by side, each on a
     process of its own.
     """
 
@@ -70,7 +71,7 @@ class Start(_Table, frozen=True):
     ready: Ready = Ready(protocol="stomp")
     stop: str = "SIGTERM"
     stop_s: Annotated[float, msgspec.Meta(gt=0)] = 15.0
-    restart: bool = False
+    restart: bool | Literal["stop"] = False
     clock: Literal["libfaketime", "none"] = "none"
     speed: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     lanes: Annotated[int, msgspec.Meta(ge=1, le=32)] = 3

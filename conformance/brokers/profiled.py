@@ -42,6 +42,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.operations import shared
+from brokerproof.conformance.experiment.steps import Restart
 from brokerproof.conformance.experiment.wire_names import WORDS, WireNames
 from brokerproof.conformance.known import Known, load_known, parse_known
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
@@ -355,11 +356,14 @@ class ProfileAdapter(Adapter):
             if profile.start.clock == "none":
                 return 'start.clock = "none": the broker\'s clock cannot be skewed'
         offered = self.capabilities()
+        restart = profile.start is not None and profile.start.restart
+        if restart == "stop" and any(isinstance(step, Restart) and step.how == "kill" for step in program.each_step()):
+            return 'start.restart = "stop": nothing is promised of what a kill leaves'
         for dest in program.destinations:
             need = BY_KIND.get(dest.kind)
             if need is not None and need not in offered:
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
-        keeps = profile.start is not None and profile.start.restart
+        keeps = bool(restart)
         spec = program.broker
         if spec.redeliveries_max == profile.promises.redeliveries_max:
             spec = msgspec.structs.replace(spec, redeliveries_max=None)  # nobody need tell it
@@ -377,7 +381,7 @@ class ProfileAdapter(Adapter):
 
     def effective(self, program: Program) -> Program:
         profile = self.located.profile
-        keeps = profile.start is not None and profile.start.restart
+        keeps = profile.start is not None and bool(profile.start.restart)
         told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
         if told.redeliveries_max is None:
             most = profile.promises.redeliveries_max

@@ -122,13 +122,15 @@ def _restart(adapter: ProfileAdapter) -> Proof:
         assert running.server is not None, "only what is started can be restarted"
         with Line(running.access) as line:
             line.send(queue, "kept", persistent="true")
-        running.server.launcher.kill()
+        start = adapter.located.profile.start
+        stops = start is not None and start.restart == "stop"
+        (running.server.launcher.stop if stops else running.server.launcher.kill)()
         running.server.launcher.start()
         with Line(running.access) as line:
             line.subscribe(queue)
             found = line.message(ANSWER_MS)
     kept = found is not None and found.body == b"kept"
-    text = "a persistent message is there after a kill" if kept else "a persistent message is gone after a kill"
+    text = f"a persistent message is {'there' if kept else 'gone'} after a {'stop' if stops else 'kill'}"
     return Proof("start.restart", "ok" if kept else "wrong", text)
 
 

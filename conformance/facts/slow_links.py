@@ -56,7 +56,7 @@ def _downwards(sends: list[Send], heard: list[tuple[str, int]], rate: int) -> li
 
 
 def _in_vain(history: History, sends: list[Send], arrivals: list[Arrive], host: str, rate: int) -> list[Span]:
-    """What may have been on its way to a consumer that left, and that nobody saw arrive."""
+    """What may have been on its way to a consumer when it left, and that nobody saw arrive."""
     found: list[Span] = []
     open_now: dict[str, Subscribe] = {}
     for event in history.events:
@@ -68,7 +68,7 @@ def _in_vain(history: History, sends: list[Send], arrivals: list[Arrive], host: 
             left = [event.consumer] if event.consumer is not None else list(open_now)
             gone = [one for name in left if (one := open_now.pop(name, None)) is not None]
             took_ns = sum(_unseen_ns(sends, arrivals, one, event.t1, rate) for one in gone)
-            found.append((event.t0, event.t1 + took_ns))
+            found.append((event.t0 - took_ns, event.t1 + took_ns))
     return found
 
 

@@ -2,8 +2,9 @@
 
 Rules
 * Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
-* Figures by which something is on its way, in flight to nobody, or dispatched more often than anything arrived, may be
-  those of a broker that miscounts, or of a machine that is late: they stand still for ``DOUBTFUL_MS``.
+* Figures by which something is on its way, in flight to nobody, or dispatched more often than anything arrived (in
+  flight, where that is not told), may be those of a broker that miscounts, or of a machine that is late: they stand
+  still for ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
 * Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
@@ -68,7 +69,7 @@ class Quiet:
     def _is_on_its_way(self, figures: list[dict[str, int] | None] | None) -> bool:
         """Whether the figures say that there is more to come."""
         flying = [one for one in figures or () if one is not None and one.get("in_flight", 0) > 0]
-        dispatched = sum(one.get("dispatched", 0) for one in flying)
+        dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
         return any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
 
     def _figures(self) -> list[dict[str, int] | None] | None:

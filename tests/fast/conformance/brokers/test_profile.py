@@ -270,3 +270,15 @@ def test_the_command_of_an_agent_is_filled() -> None:
     assert adapter.words("stomp")[1] == "/nowhere/a"
     access = adapter.access("stomp", None)
     assert (access.url, access.port) == ("x://{host}:{port}", 7)
+
+
+@pytest.mark.parametrize(
+    ("restart", "reason"), [("true", ""), ('"stop"', "of what a kill leaves"), ("false", "persistent")]
+)
+def test_a_kill_is_played_where_it_leaves_what_is_persistent(restart: str, reason: str) -> None:
+    adapter = ProfileAdapter(
+        parsed(f'[start]\ncommand = ["x"]\nrestart = {restart}\n[promises]\ncapabilities = ["topics", "durables"]')
+    )
+    refusal = adapter.refusal(programs()["a-durable-ends-and-a-kill"])
+    assert refusal.endswith(reason)
+    assert bool(refusal) == bool(reason)

@@ -355,3 +355,12 @@ def test_a_stomp_consumer_gets_what_it_asks_for() -> None:
     assert kinds(story().read(in_flight=-1))["PRE-007"] is FAILS
     assert kinds(story("jms").read(in_flight=-1))["PRE-007"] is SILENT
     assert kinds(story().rest(in_flight=0))["PRE-007"] is SILENT
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0, FAILS), (20_000, UNSURE)])
+def test_what_a_slow_link_carries_to_one_that_leaves_before_it_is_there_is_in_flight(
+    rate: int, expected: VerdictKind
+) -> None:
+    told = Builder("live", bytes_per_second={"c0": rate} if rate else {}).connect("p0").connect("c0")
+    told.subscribe("c0/1").send("p0/1", size=200_000).wait(3000).rest(in_flight=1, size=1).wait(1000).leave("c0/1")
+    assert kinds(told)["INF-001"] is expected
