@@ -147,6 +147,4 @@ def _ask_for_space(jolokia: Jolokia, sight: Sight) -> None:
         if name.startswith("queue://") and samples[-1].get("QueueSize", 0) and samples[-1].get("ConsumerCount", 0)
     ][:MOST_ASKED]
     answers = jolokia.execute_all([sight.beans[name] for name in waiting], "doesCursorHaveSpace()")
-    sight.space = {
-        name: one.value for name, one in zip(waiting, answers, strict=True) if isinstance(one.value, bool)
-    }
+    sight.space = {name: one.value for name, one in zip(waiting, answers, strict=True) if isinstance(one.value, bool)}

@@ -102,9 +102,7 @@ def stories() -> list[Story]:
             "003-thirty-thousand",
             "30,000 messages; ten consumers take ten each, leave and are back at once: thousands of dispatches in vain",
             "in-flight",
-            Half(
-                crowd(1000), {"lowest:q0": (-TEN * 1000, -1), "wasted:q0": (5000, 2 * TEN * 1000), **crowded}
-            ),
+            Half(crowd(1000), {"lowest:q0": (-TEN * 1000, -1), "wasted:q0": (5000, 2 * TEN * 1000), **crowded}),
             Half(crowd(BATCH), {"lowest:q0": (-TEN * BATCH, 0), "wasted:q0": (0, 2 * TEN * BATCH), **crowded}),
             "a prefetch of 10 for batches of 10",
             "a round trip for each batch",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from brokerproof.conformance.experiment.steps import Subscribe
 from brokerproof.conformance.operating.answer import YES
+from brokerproof.conformance.running.measures import measure
 from brokerproof.conformance.running.telling import Check, Played
 from brokerproof.conformance.stories import Story
 from brokerproof.conformance.stories.break_even import WIDEST, BreakEven
@@ -28,6 +30,61 @@ class HalfPage(msgspec.Struct, frozen=True):
     plot: Plot | None
     drawing: Drawing | None
     steps: list[StepLine]
+
+
+class Waste(msgspec.Struct, frozen=True):
+    """What one half dispatched, and how much of that came to nothing."""
+
+    half: str
+    prefetch: int
+    dispatch: str
+    lowest: float
+    dispatched: float
+    taken: float
+    wasted: float
+
+    @property
+    def texts(self) -> list[str]:
+        """A cell for each column of ``WASTE``."""
+        numbers = [f"{one:,.0f}" for one in (self.lowest, self.dispatched, self.taken, self.wasted)]
+        return [self.half, f"{self.prefetch:,}", self.dispatch, *numbers]
+
+
+WASTE = ("half", "prefetch", "dispatch", "lowest in flight", "dispatched", "taken", "in vain")
+
+
+def wastes(told: Sequence[tuple[Story, Sequence[Played]]]) -> list[Waste]:
+    """Of all halves about counts in flight whose figures were read, those with the largest prefetch first."""
+    found = []
+    for half in (half for story, played in told if story.curve == "in-flight" for half in played):
+        history, asked = (
+            half.result.history,
+            [one for one in half.result.program.each_step() if isinstance(one, Subscribe)],
+        )
+        if history is None or not asked:
+            continue
+        lowest, dispatched, wasted = (measure(history, f"{name}:q0") for name in ("lowest", "dispatched", "wasted"))
+        if lowest is not None and dispatched is not None and wasted is not None:
+            row = (
+                half.result.run.rpartition("/")[2],
+                asked[0].prefetch,
+                asked[0].dispatch,
+                lowest,
+                dispatched,
+                dispatched - wasted,
+                wasted,
+            )
+            found.append(Waste(*row))
+    return sorted(found, key=lambda one: (-one.prefetch, one.dispatch, one.half))
+
+
+def waste_text(told: Sequence[tuple[Story, Sequence[Played]]]) -> str:
+    """The table of ``wastes``; "" for none."""
+    rows = [one.texts for one in wastes(told)]
+    if not rows:
+        return ""
+    lines = [f"{row[0]:<32}" + "".join(f"{cell:>17}" for cell in row[1:]) for row in [list(WASTE), *rows]]
+    return "\n".join(["wasted dispatches", *(f"  {line}" for line in lines), "", ""])
 
 
 def verdict(half: Played) -> str:
@@ -103,7 +160,9 @@ def write_pages(folder: Path, told: Sequence[tuple[Story, Sequence[Played]]], fo
     rows = [(story, [verdict(half) for half in played]) for story, played in told]
     index = folder / FOLDER / "index.html"
     index.write_text(
-        look.get_template("stories.html").render(rows=rows, found=found, widest=WIDEST, measured=measured),
+        look.get_template("stories.html").render(
+            rows=rows, found=found, widest=WIDEST, measured=measured, wastes=wastes(told), waste=WASTE
+        ),
         encoding="utf-8",
     )
     return index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,10 +18,11 @@ from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.operations import Advance, Operation
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import Counters
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
 from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
-from brokerproof.conformance.stories import staging, stories
+from brokerproof.conformance.stories import Half, staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.conformance.worlds.port import NotOfferedError
 from brokerproof.conformance.worlds.simulated.port import SimulatedPort
@@ -40,6 +42,7 @@ DIAGNOSES: dict[str, set[str]] = {
     "002-slow-neighbour": {"broker-memory", "slowed"},
     "003": {"negative-in-flight", *WASTED},
     "003-wasted-dispatches": WASTED,
+    "003-synchronous": WASTED,
     "000-broker-ahead": DEAD,
     "000-longer-life": DEAD,
     "000-a-day": DEAD,
@@ -164,6 +167,30 @@ def test_what_is_late_on_a_real_machine_decides_nothing(mutant: str | None, worl
 
     sick, _ = play(stories()["001-shorter-offer-of-the-broker"], run)
     assert [one.holds for one in sick.checks if one.what == "silent-ms"] == [holds]
+
+
+@pytest.mark.parametrize("world", ["simulated", "live"])
+def test_a_swing_that_no_sample_met_decides_nothing(world: str) -> None:
+    story = replace(stories()["003-thirty-thousand"], sick=stories()["003-prefetch-of-a-batch"].cured)
+    sampled = story.sick.program.with_steps([*story.sick.program.steps, Counters(count=2, every_ms=5)])
+    story = replace(story, sick=Half(sampled, {"lowest:q0": (-1000, -500)}))
+
+    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
+        for result in simulated()(plan):
+            result.world = world
+            yield result
+
+    sick = next(play(story, run))
+    assert [one.holds for one in sick.checks if one.what == "lowest:q0"] == [None if world == "live" else False]
+
+
+def test_dispatches_in_vain_are_tabled(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["story", "003-prefetch-one", "--out", str(tmp_path)]) == OK
+    told = capsys.readouterr().out
+    assert re.search(r"003-prefetch-one-sick +1,000 +async +-144 +170 +10 +160\n", told)
+    assert re.search(r"003-prefetch-one-cured +1 +async +0 +11 +10 +1\n", told)
+    page = (tmp_path / "stories" / "index.html").read_text()
+    assert "<td>003-prefetch-one-sick</td><td>1,000</td><td>async</td><td>-144</td>" in page
 
 
 def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
