@@ -80,8 +80,8 @@ class Profile(NamedTuple):
 #: (silence in one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth),
 #: ``jitter`` (late by more or less), ``slices`` (bytes come in small pieces) · ``reset`` by the network, ``sever`` (the
 #: same when so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop``
-#: and ``kill`` of the broker, which comes back · ``descriptors``, ``processor``, ``disk`` or ``memory``: its process has
-#: too little of them, for a while.
+#: and ``kill`` of the broker, which comes back · of ``descriptors``, ``processor``, ``disk`` or ``memory`` its process
+#: has too little for a while.
 # fmt: off
 _EVERYTHING: Final = {"skew": 3, "jump": 4, "freeze": 3, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2,
                       "slow": 2, "jitter": 2, "slices": 2, "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2,

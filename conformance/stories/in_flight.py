@@ -17,7 +17,7 @@ from brokerproof.conformance.experiment.steps.fault import Resume, Stall
 from brokerproof.conformance.experiment.steps.parallel import Parallel
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.waiting import Advance, Counters, Settle
-from brokerproof.conformance.stories.story import SURE, Half, Story, client, plot
+from brokerproof.conformance.stories.story import SURE, Expects, Half, Story, client, plot
 
 BATCH, BACKLOG = 10, 160
 #: The text's: consumers, and what waits for them.
@@ -28,6 +28,9 @@ BOOKED = Advance(ms=1000)
 SIZE = 120_000
 #: The same where ten links share it.
 LARGE = 280_000
+BALANCED: Expects = {"rest:q0": 0, "INF-001": "satisfied", "INF-006": "satisfied"}
+SWINGS: Expects = {"lowest:q0": (-BACKLOG * 2, -1), **BALANCED}
+NEVER: Expects = {"lowest:q0": (0, 0), **BALANCED, "INF-002": "satisfied"}
 
 
 def quits(
@@ -93,10 +96,68 @@ def crowd(prefetch: int) -> Program:
 
 def stories() -> list[Story]:
     """Of document 003."""
-    balanced = {"rest:q0": 0, "INF-001": "satisfied", "INF-006": "satisfied"}
-    swings = {"lowest:q0": (-BACKLOG * 2, -1), **balanced}
-    crowded = {"taken": 2 * TEN * BATCH, **balanced}
-    never = {"lowest:q0": (0, 0), **balanced, "INF-002": "satisfied"}
+    return [*_prefetches(), *_crowds()]
+
+
+def _prefetches() -> list[Story]:
+    """One consumer at a time."""
+    return [
+        Story(
+            "003-negative",
+            "prefetch 1000, dispatched asynchronously: the count swings below zero and comes back",
+            "in-flight",
+            Half(quits(1000), SWINGS),
+            Half(quits(1000, "sync"), NEVER),
+            "none is needed: the books are balanced. dispatchAsync=false keeps the count above zero",
+            "a slow consumer then slows the dispatch to all others",
+            "ledger-sync-negative",
+        ),
+        Story(
+            "003-prefetch-of-a-batch",
+            "a prefetch of what a consumer takes before it leaves bounds the swing",
+            "in-flight",
+            Half(quits(1000), SWINGS),
+            Half(quits(BATCH), {"lowest:q0": (-BATCH, 0), **BALANCED}),
+            "a prefetch of 10 for batches of 10",
+            "a round trip for each batch",
+            "ledger-close-again",
+        ),
+        Story(
+            "003-prefetch-one",
+            "a prefetch of one: hardly any swing, and a round trip for each message",
+            "in-flight",
+            Half(quits(1000), SWINGS),
+            Half(quits(1), {"lowest:q0": (-1, 0), "taken": BATCH, **BALANCED}),
+            "a prefetch of 1",
+            "a round trip for each message; a prefetch of the batch does as well",
+            "ledger-close-again",
+        ),
+        Story(
+            "003-synchronous",
+            "dispatched synchronously, no prefetch makes the count negative: ten, and one",
+            "in-flight",
+            Half(quits(BATCH, "sync"), NEVER),
+            Half(quits(1, "sync"), NEVER),
+            "dispatchAsync=false",
+            "a slow consumer then slows the dispatch to all others",
+            "ledger-sync-negative",
+        ),
+        Story(
+            "003-wasted-dispatches",
+            "a consumer that takes ten and comes back: the whole prefetch is dispatched each time, in vain",
+            "in-flight",
+            Half(rounds(1000), {"dispatched:q0": (100, 200), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
+            Half(rounds(BATCH), {"dispatched:q0": (50, 100), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
+            "a prefetch of 10 for batches of 10",
+            "a round trip for each batch",
+            "ledger-dispatch-falls",
+        ),
+    ]
+
+
+def _crowds() -> list[Story]:
+    """Several at once."""
+    crowded = {"taken": 2 * TEN * BATCH, **BALANCED}
     return [
         Story(
             "003-thirty-thousand",
@@ -109,51 +170,11 @@ def stories() -> list[Story]:
             "ledger-close-again",
         ),
         Story(
-            "003-negative",
-            "prefetch 1000, dispatched asynchronously: the count swings below zero and comes back",
-            "in-flight",
-            Half(quits(1000), swings),
-            Half(quits(1000, "sync"), {"lowest:q0": (0, 0), **balanced, "INF-002": "satisfied"}),
-            "none is needed: the books are balanced. dispatchAsync=false keeps the count above zero",
-            "a slow consumer then slows the dispatch to all others",
-            "ledger-sync-negative",
-        ),
-        Story(
-            "003-prefetch-of-a-batch",
-            "a prefetch of what a consumer takes before it leaves bounds the swing",
-            "in-flight",
-            Half(quits(1000), swings),
-            Half(quits(BATCH), {"lowest:q0": (-BATCH, 0), **balanced}),
-            "a prefetch of 10 for batches of 10",
-            "a round trip for each batch",
-            "ledger-close-again",
-        ),
-        Story(
-            "003-prefetch-one",
-            "a prefetch of one: hardly any swing, and a round trip for each message",
-            "in-flight",
-            Half(quits(1000), swings),
-            Half(quits(1), {"lowest:q0": (-1, 0), "taken": BATCH, **balanced}),
-            "a prefetch of 1",
-            "a round trip for each message; a prefetch of the batch does as well",
-            "ledger-close-again",
-        ),
-        Story(
-            "003-synchronous",
-            "dispatched synchronously, no prefetch makes the count negative: ten, and one",
-            "in-flight",
-            Half(quits(BATCH, "sync"), never),
-            Half(quits(1, "sync"), never),
-            "dispatchAsync=false",
-            "a slow consumer then slows the dispatch to all others",
-            "ledger-sync-negative",
-        ),
-        Story(
             "003-ten-consumers",
             "ten consumers of ten messages each, as in the text, leave one after the other: the swing adds up tenfold",
             "in-flight",
-            Half(quits(1000, consumers=10, size=LARGE), {**swings, "lowest:q0": (-1600, -BACKLOG)}),
-            Half(quits(1000, "sync", consumers=10, size=LARGE), {"lowest:q0": (0, 0), **balanced}),
+            Half(quits(1000, consumers=10, size=LARGE), {**SWINGS, "lowest:q0": (-1600, -BACKLOG)}),
+            Half(quits(1000, "sync", consumers=10, size=LARGE), {"lowest:q0": (0, 0), **BALANCED}),
             "dispatchAsync=false",
             "a slow consumer then slows the dispatch to all others",
             "ledger-sync-negative",
@@ -162,7 +183,7 @@ def stories() -> list[Story]:
             "003-many-consumers",
             "several consumers at once: the swing adds up, and what is left is what the one that stays holds",
             "in-flight",
-            Half(quits(1000, consumers=4), swings),
+            Half(quits(1000, consumers=4), SWINGS),
             Half(
                 quits(BATCH, consumers=4, stays=True),
                 {"lowest:q0": (-3 * BATCH, BATCH), "rest:q0": BATCH, "INF-001": "satisfied"},
@@ -170,15 +191,5 @@ def stories() -> list[Story]:
             "a prefetch of 10 for batches of 10",
             "a round trip for each batch",
             "ledger-close-again",
-        ),
-        Story(
-            "003-wasted-dispatches",
-            "a consumer that takes ten and comes back: the whole prefetch is dispatched each time, in vain",
-            "in-flight",
-            Half(rounds(1000), {"dispatched:q0": (100, 200), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
-            Half(rounds(BATCH), {"dispatched:q0": (50, 100), "taken": 50, "rest:q0": 0, "INF-004": "satisfied"}),
-            "a prefetch of 10 for batches of 10",
-            "a round trip for each batch",
-            "ledger-dispatch-falls",
         ),
     ]

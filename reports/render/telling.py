@@ -7,9 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from brokerproof.conformance.experiment.steps import Subscribe
 from brokerproof.conformance.operating.answer import YES
-from brokerproof.conformance.running.measures import measure
 from brokerproof.conformance.running.telling import Check, Played
 from brokerproof.conformance.stories import Story
 from brokerproof.conformance.stories.break_even import WIDEST, BreakEven
@@ -32,55 +30,27 @@ class HalfPage(msgspec.Struct, frozen=True):
     steps: list[StepLine]
 
 
-class Waste(msgspec.Struct, frozen=True):
-    """What one half dispatched, and how much of that came to nothing."""
-
-    half: str
-    prefetch: int
-    dispatch: str
-    lowest: float
-    dispatched: float
-    taken: float
-    wasted: float
-
-    @property
-    def texts(self) -> list[str]:
-        """A cell for each column of ``WASTE``."""
-        numbers = [f"{one:,.0f}" for one in (self.lowest, self.dispatched, self.taken, self.wasted)]
-        return [self.half, f"{self.prefetch:,}", self.dispatch, *numbers]
-
-
 WASTE = ("half", "prefetch", "dispatch", "lowest in flight", "dispatched", "taken", "in vain")
 
 
-def wastes(told: Sequence[tuple[Story, Sequence[Played]]]) -> list[Waste]:
-    """Of all halves about counts in flight whose figures were read, those with the largest prefetch first."""
-    found = []
-    for half in (half for story, played in told if story.curve == "in-flight" for half in played):
-        history, asked = (
-            half.result.history,
-            [one for one in half.result.program.each_step() if isinstance(one, Subscribe)],
-        )
-        if history is None or not asked:
-            continue
-        lowest, dispatched, wasted = (measure(history, f"{name}:q0") for name in ("lowest", "dispatched", "wasted"))
-        if lowest is not None and dispatched is not None and wasted is not None:
-            row = (
-                half.result.run.rpartition("/")[2],
-                asked[0].prefetch,
-                asked[0].dispatch,
-                lowest,
-                dispatched,
-                dispatched - wasted,
-                wasted,
-            )
-            found.append(Waste(*row))
-    return sorted(found, key=lambda one: (-one.prefetch, one.dispatch, one.half))
+def wastes(told: Sequence[tuple[Story, Sequence[Played]]]) -> list[list[str]]:
+    """A cell for each column of ``WASTE``: of all halves about counts in flight whose figures were read, those with the
+    largest prefetch first.
+    """
+    halves = [half for story, played in told if story.curve == "in-flight" for half in played]
+    found = sorted(
+        (one for half in halves for one in half.waste), key=lambda one: (-one.prefetch, one.dispatch, one.half)
+    )
+    return [
+        [one.half, f"{one.prefetch:,}", one.dispatch]
+        + [f"{number:,.0f}" for number in (one.lowest, one.dispatched, one.taken, one.wasted)]
+        for one in found
+    ]
 
 
 def waste_text(told: Sequence[tuple[Story, Sequence[Played]]]) -> str:
     """The table of ``wastes``; "" for none."""
-    rows = [one.texts for one in wastes(told)]
+    rows = wastes(told)
     if not rows:
         return ""
     lines = [f"{row[0]:<32}" + "".join(f"{cell:>17}" for cell in row[1:]) for row in [list(WASTE), *rows]]

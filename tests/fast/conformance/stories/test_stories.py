@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
@@ -18,10 +19,10 @@ from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.operations import Advance, Operation
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
-from brokerproof.conformance.experiment.steps import Counters
+from brokerproof.conformance.experiment.steps import Counters, Probe
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
-from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
+from brokerproof.conformance.running.telling import Runner, breaking, hastened, play, simulated, unshown
 from brokerproof.conformance.stories import Half, staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.conformance.worlds.port import NotOfferedError
@@ -151,6 +152,17 @@ def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.Monk
     assert not cured.holds
 
 
+def as_if(world: str, mutant: str | None = None) -> Runner:
+    """Runs in virtual time that say they were of this world."""
+
+    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
+        for result in simulated(mutant)(plan):
+            result.world = world
+            yield result
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("mutant", "world", "holds"),
     [
@@ -160,13 +172,26 @@ def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.Monk
     ],
 )
 def test_what_is_late_on_a_real_machine_decides_nothing(mutant: str | None, world: str, holds: bool | None) -> None:
-    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
-        for result in simulated(mutant)(plan):
-            result.world = world
-            yield result
-
-    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], run)
+    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], as_if(world, mutant))
     assert [one.holds for one in sick.checks if one.what == "silent-ms"] == [holds]
+
+
+@pytest.mark.parametrize("world", ["simulated", "live"])
+def test_a_link_that_a_late_peer_loses_is_for_the_rules(world: str) -> None:
+    """It is to speak each half second, and its machine lets it do so each third second only."""
+    told = stories()["001-no-keep-alives"]
+    (late,) = [
+        msgspec.structs.replace(one, every_ms=3000) for one in told.cured.program.steps if isinstance(one, Probe)
+    ]
+    story = replace(told, cured=Half(told.cured.program.with_steps([late]), {"hung-up": 0}))
+    _, cured = play(story, as_if(world))
+    assert [one.holds for one in cured.checks if one.what == "hung-up"] == [None if world == "live" else False]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("001")])
+def test_it_can_fail_on_a_real_machine_too(name: str) -> None:
+    story = stories()[name]
+    assert any(half.fails for half in play(story, as_if("live", story.breaks))), story.breaks
 
 
 @pytest.mark.parametrize("world", ["simulated", "live"])
@@ -175,12 +200,7 @@ def test_a_swing_that_no_sample_met_decides_nothing(world: str) -> None:
     sampled = story.sick.program.with_steps([*story.sick.program.steps, Counters(count=2, every_ms=5)])
     story = replace(story, sick=Half(sampled, {"lowest:q0": (-1000, -500)}))
 
-    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
-        for result in simulated()(plan):
-            result.world = world
-            yield result
-
-    sick = next(play(story, run))
+    sick = next(play(story, as_if(world)))
     assert [one.holds for one in sick.checks if one.what == "lowest:q0"] == [None if world == "live" else False]
 
 
