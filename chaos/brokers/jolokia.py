@@ -135,11 +135,16 @@ class Jolokia:
 
     def read_pattern(self, pattern: str, attributes: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Attributes of all beans that match, by name; those that a bean lacks are absent. None match: empty."""
-        row = {"type": "read", "mbean": pattern, "attribute": list(attributes)}
-        (answer,) = [_answer(found) for found in self._post([row])]
-        if answer.error is not None and not answer.no_instance:
-            raise JolokiaFailed(f"{pattern}: {answer.error}")
-        return dict(answer.value or {})
+        return self.read_patterns([(pattern, attributes)])[0]
+
+    def read_patterns(self, patterns: Sequence[tuple[str, Sequence[str]]]) -> list[dict[str, dict[str, Any]]]:
+        """The same for several patterns, in one request."""
+        rows = [{"type": "read", "mbean": pattern, "attribute": list(attributes)} for pattern, attributes in patterns]
+        answers = [_answer(found) for found in self._post(rows)]
+        for (pattern, _), answer in zip(patterns, answers, strict=True):
+            if answer.error is not None and not answer.no_instance:
+                raise JolokiaFailed(f"{pattern}: {answer.error}")
+        return [dict(answer.value or {}) for answer in answers]
 
     def search(self, pattern: str) -> list[str]:
         """The names of the beans that match."""
@@ -163,6 +168,11 @@ class Jolokia:
         if answer.error is not None:
             raise JolokiaFailed(f"{operation} of {bean}: {answer.error}")
         return answer.value
+
+    def execute_all(self, beans: Sequence[str], operation: str) -> list[Answer]:
+        """Call an operation of several beans in one request; each may fail alone."""
+        rows = [{"type": "exec", "mbean": bean, "operation": operation, "arguments": []} for bean in beans]
+        return [_answer(found) for found in self._post(rows)] if rows else []
 
     def queue_bean(self, queue: str) -> str:
         """The bean of a queue."""

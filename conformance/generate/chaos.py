@@ -35,7 +35,7 @@ from brokerproof.conformance.experiment.steps import (
     Stall,
     Thaw,
 )
-from brokerproof.conformance.experiment.steps.scarcity import LEFT
+from brokerproof.conformance.experiment.steps.scarcity import KINDS, LEFT
 from brokerproof.conformance.generate.frame import one_of
 from brokerproof.conformance.generate.sketch import Sketch
 
@@ -53,8 +53,6 @@ _BEHIND_STALL: Final = 3
 _OF_LINKS: Final = ("stall", "one-way", "half-open")
 _RATES_BYTES: Final = (100_000, 20_000)
 _DRIFTS_PPM: Final = (100, -100)
-#: What the broker's process has too little of, for a while.
-_SCARCE: Final = ("descriptors", "processor")
 #: Of clocks: one at a time for each host.
 _OF_CLOCKS: Final = ("jump", "freeze")
 _JITTERS_US: Final = (5000, 20_000, 50_000)
@@ -82,7 +80,8 @@ class Profile(NamedTuple):
 #: (silence in one direction), ``half-open`` (the client is gone, the broker cannot know), ``slow`` (limited bandwidth),
 #: ``jitter`` (late by more or less), ``slices`` (bytes come in small pieces) · ``reset`` by the network, ``sever`` (the
 #: same when so many bytes have passed), ``drop`` of a client's socket, ``crash`` of its process · ``pause``, ``stop``
-#: and ``kill`` of the broker, which comes back · ``descriptors`` or ``processor``: its process has too little of them.
+#: and ``kill`` of the broker, which comes back · of ``descriptors``, ``processor``, ``disk`` or ``memory`` its process
+#: has too little for a while.
 # fmt: off
 _EVERYTHING: Final = {"skew": 3, "jump": 4, "freeze": 3, "drift": 1, "stall": 4, "one-way": 4, "half-open": 2,
                       "slow": 2, "jitter": 2, "slices": 2, "drop": 2, "reset": 3, "sever": 3, "crash": 2, "pause": 2,
@@ -108,7 +107,7 @@ PROFILES: Final = {
         together=5,
         lasting_ms=(300, 50, 1500, 4000),
         jumps_ms=(1000, -1000, 1, 300_000, -300_000, 3_600_000, -3_600_000, 86_400_000, -86_400_000),
-        weights=_EVERYTHING | {"descriptors": 3, "processor": 2},
+        weights=_EVERYTHING | {"descriptors": 3, "processor": 2, "disk": 1, "memory": 1},
     ),
 }
 
@@ -221,7 +220,7 @@ class _Composer:
         """Whether it could begin."""
         if fault.kind in _OF_CLOCKS:
             return self._put_away(fault, lasting)
-        if fault.kind in _SCARCE:
+        if fault.kind in KINDS:
             if fault.kind in [one.kind for one in lasting]:
                 return False
             self._add(Exhaust(what=fault.kind, left=fault.amount))  # type: ignore[arg-type]  # of two literals
@@ -261,7 +260,7 @@ class _Composer:
             still = self._host_of(fault)
             self._add(Thaw(host=[one for one in self._clocks if one in self._frozen].index(still)))
             self._frozen.remove(still)
-        elif fault.kind in _SCARCE:
+        elif fault.kind in KINDS:
             self._add(Relieve(what=fault.kind))  # type: ignore[arg-type]  # likewise
         elif fault.kind == "jump":
             self._add(Clock(host=fault.who, jump_ms=-fault.amount))

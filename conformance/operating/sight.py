@@ -4,8 +4,8 @@ Rules
 * Read-only: attributes, and the operation ``doesCursorHaveSpace()``, which looks and changes nothing. ``CacheEnabled``
   and ``browse`` are left alone: reading them moves memory in some releases.
 * Several samples, because a standstill and a swing cannot be seen in one. They take ``WATCH_S`` where answers come at
-  once. No sample is begun, and no queue is asked for space, later than ``LIMIT_S`` after the first one; how long one
-  answer may take is decided in ``chaos/brokers/jolokia.py``.
+  once; after ``LIMIT_S`` no third one is begun. Each is one request: a busy machine delays every answer. How long one
+  may take is decided in ``chaos/brokers/jolokia.py``.
 * A figure that the broker does not have is absent.
 """
 
@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from brokerproof.chaos.brokers.jolokia import JolokiaFailed
+from brokerproof.chaos.brokers.jolokia import DOMAIN
 from brokerproof.conformance.brokers.activemq import generation_of
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.brokers.jolokia import Jolokia
 
-WATCH_S: Final = 2.0
-LIMIT_S: Final = 6.0
+WATCH_S: Final = 1.6
+LIMIT_S: Final = 2.0
 SAMPLES: Final = 9
+#: A standstill is seen in two.
+FEWEST: Final = 2
 #: Queues whose cursor is asked for space; the others have no answer.
 MOST_ASKED: Final = 20
 
@@ -105,45 +107,44 @@ def look(jolokia: Jolokia, sleep: Callable[[float], None] = time.sleep) -> Sight
     begun = time.monotonic()
     while True:
         _sample(jolokia, sight)
-        sight.seconds = time.monotonic() - begun
-        if len(sight.broker) >= SAMPLES or sight.seconds > LIMIT_S:
+        sight.seconds, taken = time.monotonic() - begun, len(sight.broker)
+        if taken >= SAMPLES or (taken >= FEWEST and sight.seconds > LIMIT_S):
             break
-        sleep(max(0.0, begun + len(sight.broker) * WATCH_S / (SAMPLES - 1) - time.monotonic()))
+        sleep(max(0.0, begun + taken * WATCH_S / (SAMPLES - 1) - time.monotonic()))
     kept = sight.broker[-1]
     sight.version = str(kept.get("BrokerVersion", "unknown"))
     sight.memory_rules = str(kept.get("Generation", generation_of(sight.version)).get("memory", "unknown"))
-    consumers = jolokia.read_pattern(f"{jolokia.broker_bean},endpoint=Consumer,*", _CONSUMER)
+    consumers, links = jolokia.read_patterns(
+        [
+            (f"{jolokia.broker_bean},endpoint=Consumer,*", _CONSUMER),
+            (f"{jolokia.broker_bean},{_LINKS}", ("DispatchQueueSize",)),
+        ]
+    )
     sight.consumers = [consumers[name] for name in sorted(consumers)]
-    links = jolokia.read_pattern(f"{jolokia.broker_bean},{_LINKS}", ("DispatchQueueSize",))
     sight.unwritten = sum(one.get("DispatchQueueSize", 0) for one in links.values())
-    _ask_for_space(jolokia, sight, begun)
+    _ask_for_space(jolokia, sight)
     return sight
 
 
 def _sample(jolokia: Jolokia, sight: Sight) -> None:
-    answers = jolokia.read_many([(jolokia.broker_bean, attribute) for attribute in _BROKER])
-    pairs = zip(_BROKER, answers, strict=True)
-    sight.broker.append({name: answer.value for name, answer in pairs if answer.error is None})
-    for kind in ("Queue", "Topic"):
-        found = jolokia.read_pattern(f"{jolokia.broker_bean},destinationType={kind},destinationName=*", _DESTINATION)
-        for bean, figures in found.items():
+    # As a pattern, so that an attribute that the broker lacks is absent.
+    own = (f"{DOMAIN}:type=Broker,brokerName=*", _BROKER)
+    kinds = ("Queue", "Topic")
+    below = [(f"{jolokia.broker_bean},destinationType={kind},destinationName=*", _DESTINATION) for kind in kinds]
+    broker, *found = jolokia.read_patterns([own, *below])
+    sight.broker.append(next(iter(broker.values()), {}))
+    for kind, beans in zip(kinds, found, strict=True):
+        for bean, figures in beans.items():
             name = f"{kind.lower()}://{figures.get('Name', '')}"
             sight.beans[name] = bean
             sight.destinations.setdefault(name, []).append(figures)
 
 
-def _ask_for_space(jolokia: Jolokia, sight: Sight, begun: float) -> None:
+def _ask_for_space(jolokia: Jolokia, sight: Sight) -> None:
     waiting = [
         name
         for name, samples in sight.destinations.items()
         if name.startswith("queue://") and samples[-1].get("QueueSize", 0) and samples[-1].get("ConsumerCount", 0)
-    ]
-    for name in waiting[:MOST_ASKED]:
-        if time.monotonic() - begun > LIMIT_S:
-            return
-        try:
-            found = jolokia.execute(sight.beans[name], "doesCursorHaveSpace()")
-        except JolokiaFailed:
-            continue
-        if isinstance(found, bool):
-            sight.space[name] = found
+    ][:MOST_ASKED]
+    answers = jolokia.execute_all([sight.beans[name] for name in waiting], "doesCursorHaveSpace()")
+    sight.space = {name: one.value for name, one in zip(waiting, answers, strict=True) if isinstance(one.value, bool)}

@@ -60,6 +60,8 @@ from brokerproof.conformance.worlds.live.world import LiveWorld
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
 PATIENCE_MS = 5_000
+#: What a message takes to be sent and drained that is beyond the first ones.
+MESSAGE_MS, FEW = 5, 2000
 #: Real time that the steps of a random program may take: they wait for 2 s (``generate/live.py``).
 DRAWN_MS = 30_000
 #: How often a random program that showed a violation is run again, to see it again.
@@ -241,7 +243,7 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
 def real_ms(program: Program) -> int:
     """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
     answered, when the longest delay is over, and its deadline only patience with a slow machine. What is sent crosses
-    the slowest link.
+    the slowest link; thousands of messages take their time, too.
     """
     sends = [step for step in program.each_step() if isinstance(step, Send)]
     waits = [step.ms for step in program.each_step() if isinstance(step, Advance)]
@@ -251,7 +253,8 @@ def real_ms(program: Program) -> int:
     delay_ms = min(patience_ms, max([0, *(send.delay_ms for send in sends)]))
     rate = min((rate for link in program.links if (rate := link.rate())), default=0)
     crossing_ms = 1000 * sum(send.size * send.count for send in sends) // rate if rate else 0
-    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms + crossing_ms
+    many_ms = MESSAGE_MS * max(0, sum(send.count for send in sends) - FEW)
+    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms + crossing_ms + many_ms
 
 
 class Bound:

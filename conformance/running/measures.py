@@ -85,6 +85,12 @@ def _taken(history: History, dest: str) -> Number | None:
     return len({one.message for one in before_drain(history, Consume)} & sent)
 
 
+def _wasted(history: History, dest: str) -> Number | None:
+    """Dispatches that no application's message came of."""
+    dispatched = [value for _, value in figures(history, dest, "dispatched")]
+    return max(dispatched) - (_taken(history, dest) or 0) if dispatched else None
+
+
 def _heard(field: str) -> Callable[[History, str], Number | None]:
     """What raw peers heard, all together."""
 
@@ -104,6 +110,7 @@ MEASURES: Final[dict[str, Callable[[History, str], Number | None]]] = {
     "expired": _extreme("expired", max),
     "waiting": _extreme("size", lambda values: values[-1]),
     "taken": _taken,
+    "wasted": _wasted,
     "broker-closed": _closed("broker"),
     "client-closed": _closed("client"),
     "silent-ms": _silent_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec
-from brokerproof.conformance.experiment.destinations import topics
+from brokerproof.conformance.experiment.destinations import Destination, queues, topics
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Subscribe, Take, Unsubscribe
@@ -64,6 +64,16 @@ def _down(*, persistent: bool) -> Program:
     return plot(steps, broker=BrokerSpec(persistent=True))
 
 
+def _told(*, stays: bool) -> Program:
+    """A delayed message to a temporary queue of which its owner has told; it ``stays``, or goes meanwhile."""
+    ask: list[AnyStep] = [Subscribe(host=1, dest=1, prefetch=10), Subscribe(host=0, dest=0, prefetch=10)]
+    ask += [Send(host=1, dest=0, reply=True), Take(host=0, deadline_ms=SURE), Ack(host=0)]
+    ask += [Send(host=0, dest=1, delay_ms=DELAY)]
+    end: list[AnyStep] = [Take(host=1, deadline_ms=LONG), Ack(host=1)] if stays else [Leave(host=1, how="drop")]
+    dests = [*queues("q0"), Destination("~c0", "temporary", host="c0")]
+    return plot(ask, end, Advance(ms=DELAY + 5 * SECOND), Settle(), dests=dests)
+
+
 def _unit(*, commit: bool) -> Program:
     """A delayed message in a transaction that ends before the delay does."""
     end: AnyStep = Commit() if commit else Rollback()
@@ -109,6 +119,17 @@ def _waiting() -> list[Story]:
             "none is needed: a delay runs on elapsed time",
             "none",
             "delay-by-wall-clock",
+            beyond=True,
+        ),
+        Story(
+            "004-target-gone",
+            "the target is gone when the delay is over, a temporary queue whose owner has left: so is the message",
+            "clocks",
+            Half(_told(stays=False), {"taken": 1, "gone": 1, "drained": 0, "dead": 0}),
+            Half(_told(stays=True), {"taken": 2, "gone": 0, "DLY-001": "satisfied"}),
+            "a queue that outlives its consumer's connection",
+            "somebody must remove it",
+            "delay-ignored",
             beyond=True,
         ),
     ]

@@ -14,17 +14,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-from rich.console import Console
-from rich.live import Live
+from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.exits import OK, UsageError
 from brokerproof.conformance.operating.addresses import HTTP, MANAGED, Address, address
 from brokerproof.conformance.operating.diagnose import exit_code, questions, reached, see, text_of
-from brokerproof.conformance.operating.watching import Watch, look_again, watched
 from brokerproof.conformance.running.folder import make_folder
-from brokerproof.reports.render.terminal import make_console
-from brokerproof.reports.render.watch import screen, write_page
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from brokerproof.conformance.operating.watching import Watch
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,6 +46,10 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("--json is for one look; leave out --watch")
     where = address(options.broker, MANAGED, HTTP)
     if options.watch:
+        # Who looks once does not wait for what draws.
+        from brokerproof.conformance.operating.watching import look_again, watched
+        from brokerproof.reports.render.terminal import make_console
+
         if options.html is not None:
             make_folder(options.html.parent, "--html")
         looks = watched(lambda: reached(where, look_again), time.monotonic)
@@ -67,6 +71,10 @@ def watch(
     now: Callable[[], float] = time.time,
 ) -> int:
     """Draw each look until there are no more, or the user has seen enough; what the last one amounts to."""
+    from rich.live import Live
+
+    from brokerproof.reports.render.watch import screen, write_page
+
     seen: Watch | None = None
     try:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:

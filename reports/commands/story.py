@@ -23,7 +23,7 @@ from brokerproof.conformance.running.telling import Played, check_generation, ha
 from brokerproof.conformance.stories import Story, stories
 from brokerproof.conformance.stories.break_even import POLICIES, BreakEven
 from brokerproof.conformance.stories.story import lacking
-from brokerproof.reports.render.telling import break_even_text, story_text, write_pages
+from brokerproof.reports.render.telling import break_even_text, story_text, waste_text, write_pages
 
 #: A story that would take longer in real time is not begun.
 REAL_MS_MAX = 600_000
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(story_text(story, played) + "\n")
         sys.stdout.flush()
     found = _searched(options, generation, live=live) if options.break_even else []
-    sys.stdout.write(break_even_text(found))
+    sys.stdout.write(waste_text(told) + break_even_text(found))
     if options.out is not None:
         sys.stdout.write(f"report: {write_pages(options.out, told, found)}\n")
     troubles = [half.result.problem for _, played in told for half in played if half.result.problem]

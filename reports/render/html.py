@@ -68,7 +68,8 @@ def write_html(folder: Path, report: Report, build: PageBuilder, tick: Callable[
     columns = sum(len(report.sides(column.broker)) for column in report.columns)
     card_px = max(CARD_PX_MIN, SENTENCE_PX + COLUMN_PX * columns)
     index = folder / "index.html"
-    _write(index, _index(report, card_px))
+    told = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("**/stories/index.html"))]
+    _write(index, _index(report, card_px, told))
     written = {_page_path(folder, report, cell) for cell in report.cells}
     neighbours = _neighbours(report)
     template = page_environment().get_template("cell.html")
@@ -110,7 +111,7 @@ def _neighbours(report: Report) -> dict[tuple[str, str], tuple[Cell | None, Cell
     return result
 
 
-def _index(report: Report, card_px: int) -> str:
+def _index(report: Report, card_px: int, told: list[str]) -> str:
     grid = report.grid()
     groups: dict[str, list[Row]] = {}
     planned: list[Requirement] = []
@@ -136,6 +137,7 @@ def _index(report: Report, card_px: int) -> str:
             present=present,
             page_name=page_name,
             untried_kinds=UNTRIED,
+            told=told,
             root="",
         )
     )

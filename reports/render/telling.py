@@ -30,6 +30,33 @@ class HalfPage(msgspec.Struct, frozen=True):
     steps: list[StepLine]
 
 
+WASTE = ("half", "prefetch", "dispatch", "lowest in flight", "dispatched", "taken", "in vain")
+
+
+def wastes(told: Sequence[tuple[Story, Sequence[Played]]]) -> list[list[str]]:
+    """A cell for each column of ``WASTE``: of all halves about counts in flight whose figures were read, those with the
+    largest prefetch first.
+    """
+    halves = [half for story, played in told if story.curve == "in-flight" for half in played]
+    found = sorted(
+        (one for half in halves for one in half.waste), key=lambda one: (-one.prefetch, one.dispatch, one.half)
+    )
+    return [
+        [one.half, f"{one.prefetch:,}", one.dispatch]
+        + [f"{number:,.0f}" for number in (one.lowest, one.dispatched, one.taken, one.wasted)]
+        for one in found
+    ]
+
+
+def waste_text(told: Sequence[tuple[Story, Sequence[Played]]]) -> str:
+    """The table of ``wastes``; "" for none."""
+    rows = wastes(told)
+    if not rows:
+        return ""
+    lines = [f"{row[0]:<32}" + "".join(f"{cell:>17}" for cell in row[1:]) for row in [list(WASTE), *rows]]
+    return "\n".join(["wasted dispatches", *(f"  {line}" for line in lines), "", ""])
+
+
 def verdict(half: Played) -> str:
     """In a few words."""
     if half.result.problem or half.result.not_run:
@@ -103,7 +130,9 @@ def write_pages(folder: Path, told: Sequence[tuple[Story, Sequence[Played]]], fo
     rows = [(story, [verdict(half) for half in played]) for story, played in told]
     index = folder / FOLDER / "index.html"
     index.write_text(
-        look.get_template("stories.html").render(rows=rows, found=found, widest=WIDEST, measured=measured),
+        look.get_template("stories.html").render(
+            rows=rows, found=found, widest=WIDEST, measured=measured, wastes=wastes(told), waste=WASTE
+        ),
         encoding="utf-8",
     )
     return index

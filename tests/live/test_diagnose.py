@@ -4,6 +4,8 @@ broker alike, and nothing is found where nothing is wrong.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +17,10 @@ from brokerproof.chaos.brokers.beans import ActiveMQOptions, PolicyEntry
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, SUITE, VIOLATED
+from brokerproof.conformance.experiment.steps import Resume, Take
+from brokerproof.conformance.stories import stories
+from brokerproof.conformance.worlds.live.world import LiveWorld
+from tests.live import bench
 from tests.live.managed import Line, Managed, activemq, reference
 
 pytestmark = pytest.mark.live
@@ -102,6 +108,33 @@ def test_starvation_is_found_with_its_remedy(
         for _ in range(11):
             consumer.receive("MESSAGE")
     assert main(["diagnose", "--broker", broker.url]) == OK
+
+
+#: Story -> what is a yes at its worst instant, beside others.
+WORST = {
+    "003-negative": {"negative-in-flight", "wasted-dispatches"},
+    "002-to-the-brim": {"idle-consumers", "broker-memory", "holders", "cursor-space", "starvation"},
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_instant_of_a_story_is_diagnosed_on_activemq(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = bench.activemq()
+    program = adapter.cast(stories()[name].sick.program)
+    worst = Take if name.startswith("002") else Resume
+    with bench.make_laboratory(tmp_path) as laboratory, contextlib.closing(adapter):
+        world = LiveWorld(adapter, laboratory)
+        world.open(program)
+        for step in itertools.takewhile(lambda step: not isinstance(step, worst), program.steps):
+            world.apply(step)
+        port = world.port.hosts.endpoint.broker.jolokia_port
+        code = main(["diagnose", "--json", "--broker", f"http://127.0.0.1:{port}/jolokia/"])
+        world.shut()
+    rows = map(json.loads, capsys.readouterr().out.splitlines())
+    assert WORST[name] <= {row["id"] for row in rows if row["answer"] == "yes"}
+    assert code == (VIOLATED if "starvation" in WORST[name] else OK)
 
 
 def test_nobody_there_is_an_environment_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from brokerproof.conformance.operating import diagnose, inflight, starvation
 from brokerproof.conformance.operating import sight as sight_of
 from brokerproof.conformance.operating.addresses import HTTP, MANAGED, address
 from brokerproof.conformance.operating.answer import Answer
-from brokerproof.conformance.operating.sight import LIMIT_S, Sight, look
+from brokerproof.conformance.operating.sight import FEWEST, SAMPLES, Sight, look
 from brokerproof.reference_broker.core.config import BrokerConfig, DestinationPolicy
 from brokerproof.reports.commands import diagnose as command
 from tests.fast.reference_broker.management.manager import Manager
@@ -121,12 +120,24 @@ def test_slow_consumers_that_hold_the_memory_are_named() -> None:
 
 
 def test_a_slow_broker_is_asked_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    passed = itertools.count(step=LIMIT_S * 0.6)
-    pair = starving("G3")
-    assert seen(pair).space
-    monkeypatch.setattr(sight_of, "time", SimpleNamespace(monotonic=lambda: next(passed)))
-    sight = seen(pair)
-    assert (len(sight.broker), sight.space) == (2, {})
+    """Each of its answers takes 0.4 s: there are two samples, what decides is asked, and nobody waits for longer."""
+    now = [0.0]
+
+    class Slow(Probe):
+        def _post(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            now[0] += 0.4
+            return super()._post(rows)
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(sight_of, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    sight = look(Slow(Manager(starving("G3"))), sleep)
+    assert sight.space == {"queue://A": False}
+    assert now[0] <= 4
+    assert FEWEST <= len(sight.broker) < SAMPLES
+    monkeypatch.setattr(sight_of, "LIMIT_S", 0.0)
+    assert len(look(Slow(Manager(starving("G3"))), sleep).broker) == FEWEST
 
 
 def test_a_negative_count_is_explained_and_is_no_problem() -> None:

@@ -23,7 +23,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, queues
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
-from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Restart
+from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Restart, Send
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.running import live as runs
 from brokerproof.conformance.running.allowance import Allowance
@@ -305,3 +305,5 @@ def test_what_crosses_a_slow_link_takes_its_time() -> None:
     program = programs()["large-message-over-a-slow-stomp-link"]
     fast = msgspec.structs.replace(program, links=[])
     assert runs.real_ms(program) - runs.real_ms(fast) == 10_000  # 500 kB at 50 kB/s
+    many = fast.with_steps([Send(count=30_000)])
+    assert runs.real_ms(many) == 140_000, "5 ms for each after 2,000"

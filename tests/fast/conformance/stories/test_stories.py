@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
@@ -17,10 +19,11 @@ from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.operations import Advance, Operation
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
+from brokerproof.conformance.experiment.steps import Counters, Probe
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
-from brokerproof.conformance.running.telling import breaking, hastened, play, simulated, unshown
-from brokerproof.conformance.stories import staging, stories
+from brokerproof.conformance.running.telling import Runner, breaking, hastened, play, simulated, unshown
+from brokerproof.conformance.stories import Half, staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.conformance.worlds.port import NotOfferedError
 from brokerproof.conformance.worlds.simulated.port import SimulatedPort
@@ -40,6 +43,7 @@ DIAGNOSES: dict[str, set[str]] = {
     "002-slow-neighbour": {"broker-memory", "slowed"},
     "003": {"negative-in-flight", *WASTED},
     "003-wasted-dispatches": WASTED,
+    "003-synchronous": WASTED,
     "000-broker-ahead": DEAD,
     "000-longer-life": DEAD,
     "000-a-day": DEAD,
@@ -100,8 +104,14 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     ends = [next(play(story, simulated())).result.history for story in (slow, quick)]
     lengths = [history.events[-1].t1 for history in ends if history is not None]
     assert lengths[0] > 5 * lengths[1]
-    assert all(half.holds for half in play(quick, simulated()))
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("001", "004"))])
+def test_it_is_the_same_story_ten_times_as_fast(name: str) -> None:
+    for half in play(hastened(stories()[name], 10), simulated()):
+        # Delays that end close together are no order that anybody is held to.
+        assert not [one for one in half.checks if one.holds is False and one.found != "not exercised"]
 
 
 def test_the_list_says_what_activemq_cannot_show(
@@ -142,6 +152,17 @@ def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.Monk
     assert not cured.holds
 
 
+def as_if(world: str, mutant: str | None = None) -> Runner:
+    """Runs in virtual time that say they were of this world."""
+
+    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
+        for result in simulated(mutant)(plan):
+            result.world = world
+            yield result
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("mutant", "world", "holds"),
     [
@@ -151,13 +172,45 @@ def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.Monk
     ],
 )
 def test_what_is_late_on_a_real_machine_decides_nothing(mutant: str | None, world: str, holds: bool | None) -> None:
-    def run(plan: list[tuple[str, Program]]) -> Iterator[RunResult]:
-        for result in simulated(mutant)(plan):
-            result.world = world
-            yield result
-
-    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], run)
+    sick, _ = play(stories()["001-shorter-offer-of-the-broker"], as_if(world, mutant))
     assert [one.holds for one in sick.checks if one.what == "silent-ms"] == [holds]
+
+
+@pytest.mark.parametrize("world", ["simulated", "live"])
+def test_a_link_that_a_late_peer_loses_is_for_the_rules(world: str) -> None:
+    """It is to speak each half second, and its machine lets it do so each third second only."""
+    told = stories()["001-no-keep-alives"]
+    (late,) = [
+        msgspec.structs.replace(one, every_ms=3000) for one in told.cured.program.steps if isinstance(one, Probe)
+    ]
+    story = replace(told, cured=Half(told.cured.program.with_steps([late]), {"hung-up": 0}))
+    _, cured = play(story, as_if(world))
+    assert [one.holds for one in cured.checks if one.what == "hung-up"] == [None if world == "live" else False]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("001")])
+def test_it_can_fail_on_a_real_machine_too(name: str) -> None:
+    story = stories()[name]
+    assert any(half.fails for half in play(story, as_if("live", story.breaks))), story.breaks
+
+
+@pytest.mark.parametrize("world", ["simulated", "live"])
+def test_a_swing_that_no_sample_met_decides_nothing(world: str) -> None:
+    story = replace(stories()["003-thirty-thousand"], sick=stories()["003-prefetch-of-a-batch"].cured)
+    sampled = story.sick.program.with_steps([*story.sick.program.steps, Counters(count=2, every_ms=5)])
+    story = replace(story, sick=Half(sampled, {"lowest:q0": (-1000, -500)}))
+
+    sick = next(play(story, as_if(world)))
+    assert [one.holds for one in sick.checks if one.what == "lowest:q0"] == [None if world == "live" else False]
+
+
+def test_dispatches_in_vain_are_tabled(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["story", "003-prefetch-one", "--out", str(tmp_path)]) == OK
+    told = capsys.readouterr().out
+    assert re.search(r"003-prefetch-one-sick +1,000 +async +-144 +170 +10 +160\n", told)
+    assert re.search(r"003-prefetch-one-cured +1 +async +0 +11 +10 +1\n", told)
+    page = (tmp_path / "stories" / "index.html").read_text()
+    assert "<td>003-prefetch-one-sick</td><td>1,000</td><td>async</td><td>-144</td>" in page
 
 
 def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.operating import watching
 from brokerproof.conformance.operating.offset import Offset
 from brokerproof.conformance.operating.watching import Watch, watched
-from brokerproof.reports.commands import diagnose as command
 from brokerproof.reports.render.watch import screen, spark, write_page
 from tests.fast.conformance.operating.test_diagnose import seen, starving
 from tests.fast.reference_broker.node.wire_pair import Pair
@@ -93,7 +93,7 @@ def test_the_command_watches_until_it_is_interrupted(
                 raise KeyboardInterrupt
             yield watch
 
-    monkeypatch.setattr(command, "watched", twice)
+    monkeypatch.setattr(watching, "watched", twice)
     page = tmp_path / "new/watch.html"
     assert main(["diagnose", "--watch", "--html", str(page)]) == VIOLATED
     assert "✘ starvation" in capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_the_command_watches_until_it_is_interrupted(
     assert text.index("✘ starvation") < text.index("Who holds the memory")
     assert "<strong>STARVES</strong>" in text
     assert "look 2," in text
-    monkeypatch.setattr(command, "watched", lambda *_: iter([next(looks(starving("fair")))]))
+    monkeypatch.setattr(watching, "watched", lambda *_: iter([next(looks(starving("fair")))]))
     assert main(["diagnose", "--watch"]) == OK
     for words, remedy in ((["--html", "x.html"], "add --watch"), (["--watch", "--json"], "leave out --watch")):
         assert main(["diagnose", *words]) == USAGE
