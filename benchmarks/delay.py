@@ -8,6 +8,7 @@ generation is measured, too, and the exit code is 1 if it does otherwise. What c
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -20,9 +21,11 @@ from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.brokers.profile import Endpoints, JmsAt, Located, Promises, read_profile
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
-from brokerproof.conformance.experiment.destinations import Destination
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destination
 from brokerproof.conformance.experiment.history import Arrive, History
+from brokerproof.conformance.experiment.history import Operate as Operated
 from brokerproof.conformance.experiment.history import Send as Sent
+from brokerproof.conformance.experiment.history import Subscribe as Subscribed
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import (
     Advance,
@@ -30,6 +33,7 @@ from brokerproof.conformance.experiment.steps import (
     Begin,
     Commit,
     Leave,
+    Operate,
     Restart,
     Rollback,
     Send,
@@ -38,6 +42,7 @@ from brokerproof.conformance.experiment.steps import (
 )
 from brokerproof.conformance.running.live import run_all
 
+STAGING: Final = "SYSTEM.DDELAY.LOCAL.QUEUE"
 BROKERS: Final = ("reference", "artemis", "broker-j", "activemq", "rabbitmq")
 MQ: Final = BrokerSpec(generation={"delay": "ibm-mq"})
 NS_PER_MS: Final = 1_000_000
@@ -54,7 +59,7 @@ def sends(history: History) -> list[Sent]:
 
 def came(history: History) -> list[Arrive]:
     """What reached consumers of queues and topics of the program."""
-    return [event for event in history.events if isinstance(event, Arrive) and event.dest in {"q0", "t0"}]
+    return [event for event in history.events if isinstance(event, Arrive) and event.dest in {"q0", "q1", "t0"}]
 
 
 def taken(history: History) -> str:
@@ -76,6 +81,29 @@ def counted(history: History) -> str:
     return taken(history) if not waited else "from the send" if waited[0] < 2500 * NS_PER_MS else "from the commit"
 
 
+def reasons(history: History) -> str:
+    """With which reason, and for which queue, the last one was refused that was."""
+    said = [one.refusal or "" for one in history.events if isinstance(one, Sent | Subscribed) and one.result == "fail"]
+    if not said:
+        return taken(history)
+    numbers, names = re.findall(r"\b2\d{3}\b", said[-1]), re.findall(r"(\S+): MQRC", said[-1].partition(": ")[2])
+    places = ["staging queue" if name.endswith(STAGING) else "target" for name in names]
+    return f"refused, {numbers[0]}{'' if not places else ' (' + ' and '.join(places) + ')'}"
+
+
+def lettered(history: History) -> str:
+    """Whether it is a dead letter, or its report came, or itself."""
+    dests = [one.dest for one in history.events if isinstance(one, Arrive)]
+    found = ["dead letter"] if DEAD_LETTERS in dests else ["delivered"] if came(history) else ["discarded"]
+    return " and ".join([*found, "report"] if any(dest.startswith("~") for dest in dests) else found)
+
+
+def deep(history: History) -> str:
+    """What the operator sees of the staging queue."""
+    shown = " ".join(line for one in history.events if isinstance(one, Operated) for line in one.shown or ())
+    return ", ".join(re.findall(r"CURDEPTH\((\d+)\)", shown))
+
+
 def overtaken(history: History) -> str:
     """Whether the shorter delay of two comes first."""
     order = [one.message for one in came(history)]
@@ -91,9 +119,21 @@ class Row(NamedTuple):
     steps: list[AnyStep]
     look: Callable[[History], str] = taken
     broker: BrokerSpec = BrokerSpec()
+    #: The second destination, beside q0.
+    beside: str = ""
 
 
-ROWS: Final = (
+def managed(
+    asks: str, text: str, sentence: str, *steps: AnyStep | str, look: Callable[[History], str] = taken, beside: str = ""
+) -> Row:
+    """A row about objects that only a queue manager has. Texts are commands: the first ones are its configuration."""
+    plan = [Operate(op="mqsc", command=step) if isinstance(step, str) else step for step in steps]
+    first = next((at for at, step in enumerate(steps) if not isinstance(step, str)), 0)
+    mqsc = [step for step in steps[:first] if isinstance(step, str)]
+    return Row(asks, text, sentence, plan[first:], look, msgspec.structs.replace(MQ, mqsc=mqsc), beside)
+
+
+STOCK: Final = (
     Row("comes before its delay is over", "not early", "2", [LISTEN, Send(delay_ms=1500)], early),
     Row("time to live below the delay", "refused", "15", [LISTEN, Send(delay_ms=1500, ttl_ms=500)]),
     Row("of a group", "refused", "19", [LISTEN, Send(delay_ms=500, group="g")]),
@@ -104,6 +144,12 @@ ROWS: Final = (
         "54",
         [LISTEN, Begin(), Send(delay_ms=1500), Advance(ms=1000), Commit()],
         counted,
+    ),
+    Row(
+        "in a transaction that stays open",
+        "never delivered",
+        "23",
+        [LISTEN, Begin(), Send(delay_ms=500), Advance(ms=1500)],
     ),
     Row("rolled back", "never delivered", "23", [LISTEN, Begin(), Send(delay_ms=500), Rollback(), Advance(ms=1500)]),
     Row(
@@ -118,19 +164,28 @@ ROWS: Final = (
         "delivered",
         "76",
         [NEWS, Send(delay_ms=500, dest=1, persistent=False)],
+        beside="t0",
     ),
-    Row("persistent publication to a topic as it is by default", "refused", "80", [NEWS, Send(delay_ms=500, dest=1)]),
+    Row(
+        "persistent publication to a topic as it is by default",
+        "refused",
+        "80",
+        [NEWS, Send(delay_ms=500, dest=1)],
+        beside="t0",
+    ),
     Row(
         "publication to who came after the send",
         "never delivered",
         "75",
         [Send(delay_ms=1500, dest=1, persistent=False), NEWS],
+        beside="t0",
     ),
     Row(
         "publication to who left before the release",
         "never delivered",
         "70",
         [NEWS, Send(delay_ms=1500, dest=1, persistent=False), Leave(), Advance(ms=2500)],
+        beside="t0",
     ),
     Row(
         "persistent, over a restart",
@@ -148,20 +203,103 @@ ROWS: Final = (
     ),
 )
 
+SOON, LATER, A_WHILE = Send(delay_ms=500), Send(delay_ms=1500), Advance(ms=2500)
+#: Reports come to the temporary queue of the sender.
+MAIL: Final = Subscribe(host=0, prefetch=10, dest=1)
+EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x07000000}
+TOLD: Final = Send(delay_ms=500, reply=True, size=64, headers={**EXCEPTION})
+DISCARDED: Final = msgspec.structs.replace(TOLD, headers={**EXCEPTION, "JMS_IBM_Report_Discard_Msg": 0x08000000})
+STAGE, TARGET, RIGHTS = (
+    f"ALTER QLOCAL({STAGING})",
+    "ALTER QLOCAL('q0')",
+    "SET AUTHREC PROFILE('q0') PRINCIPAL('nobody')",
+)
+SHUT, OPEN = f"{TARGET} PUT(DISABLED)", f"{TARGET} PUT(ENABLED)"
+AVAILABLE, LETTERS = "DEFINE TOPIC('t0') PMSGDLV(ALLAVAIL)", "ALTER QMGR DEADQ('ActiveMQ.DLQ')"
+NO_LETTERS: Final = "ALTER QLOCAL('ActiveMQ.DLQ') PUT(DISABLED)"
+NOBODY: Final = "ALTER QLOCAL(SYSTEM.NDURABLE.MODEL.QUEUE) PUT(DISABLED)"
+#: What is refused with which reason, and what the queue manager was told before.
+REFUSED: Final = (
+    ("staging queue full", "2053 (staging queue)", "21", f"{STAGE} MAXDEPTH(0)"),
+    ("staging queue too small", "2030 (staging queue)", "21", f"{STAGE} MAXMSGL(300)"),
+    ("staging queue's PUT disabled", "2051 (staging queue)", "21", f"{STAGE} PUT(DISABLED)"),
+    ("no staging queue (z/OS)", "2085 (staging queue)", "59", "ALTER QMGR PLATFORM(MVS)"),
+    ("target full", "2053 (target)", "74", f"{TARGET} MAXDEPTH(0)"),
+    ("target too small", "2030 (target)", "74", f"{TARGET} MAXMSGL(10)"),
+    ("target's PUT disabled", "2051 (target)", "74", SHUT),
+    ("both full", "2053 (target and staging queue)", "21", f"{STAGE} MAXDEPTH(0)", f"{TARGET} MAXDEPTH(0)"),
+    ("below command level 800", "2298", "12", "ALTER QMGR CMDLEVEL(750)"),
+    ("clustered, bound when opened", "2046", "13", f"{TARGET} CLUSTER('C')"),
+    ("life capped (CAPEXPRY) below the delay", "2013", "15", f"{TARGET} CAPEXPRY(4)"),
+    ("sender without authority", "2035", "25", f"{RIGHTS} AUTHADD(GET)"),
+)
+QUEUE_MANAGERS: Final = (
+    *(managed(asks, f"refused, {text}", at, *told, SOON, look=reasons) for asks, text, at, *told in REFUSED),
+    managed("staging queue consumed from", "refused, 2035", "33", NEWS, look=reasons, beside=STAGING),
+    managed("clustered, not bound", "delivered", "13", f"{TARGET} CLUSTER('C') DEFBIND(NOTFIXED)", LISTEN, SOON),
+    managed(
+        *("authority taken away after the send", "delivered", "27", f"{RIGHTS} AUTHADD(PUT, GET)"),
+        *(LISTEN, LATER, f"{RIGHTS} AUTHRMV(PUT)"),
+    ),
+    managed(
+        *("staged copies of a publication for two", "2", "76", AVAILABLE, NEWS, NEWS, Send(delay_ms=60_000, dest=1)),
+        *(f"DISPLAY QLOCAL({STAGING})",),
+        look=deep,
+        beside="t0",
+    ),
+    managed("taken off the staging queue", "never delivered", "37", LISTEN, LATER, "DELETE STAGED(1)", A_WHILE),
+    managed("processor stopped", "never delivered", "62", LISTEN, LATER, "STOP DELAYPROC", A_WHILE),
+    managed(
+        *("processor stopped and started", "delivered", "61", LISTEN, LATER, "STOP DELAYPROC", A_WHILE),
+        *("START DELAYPROC",),
+    ),
+    managed("staging queue's GET disabled", "never delivered", "59", LISTEN, LATER, f"{STAGE} GET(DISABLED)", A_WHILE),
+    managed(
+        *("alias leads elsewhere when the delay is over", "delivered", "49", "DEFINE QALIAS('q0') TARGET('q9')"),
+        *(NEWS, LATER, "ALTER QALIAS('q0') TARGET('q1')"),
+        beside="q1",
+    ),
+    managed("target inhibited, later not", "delivered", "65", LISTEN, SOON, SHUT, A_WHILE, OPEN, look=lettered),
+    managed("target inhibited, dead-letter queue", "dead letter", "64", LETTERS, SOON, SHUT, A_WHILE, look=lettered),
+    managed(
+        *("the same, asks for a report", "dead letter and report", "66", LETTERS, MAIL, TOLD, SHUT, A_WHILE),
+        look=lettered,
+        beside="~p0",
+    ),
+    managed(
+        *("the same, to be discarded", "discarded and report", "64", LETTERS, MAIL, DISCARDED, SHUT, A_WHILE),
+        look=lettered,
+        beside="~p0",
+    ),
+    managed(
+        *("publication, neither put nor dead letter", "discarded", "72", LETTERS, AVAILABLE, NEWS),
+        *(Send(delay_ms=500, dest=1), NOBODY, NO_LETTERS, A_WHILE),
+        look=lettered,
+        beside="t0",
+    ),
+)
+ROWS: Final = (*STOCK, *QUEUE_MANAGERS)
+
 
 def program(row: Row, broker: BrokerSpec | None = None) -> Program:
     """A row's program."""
     spec = row.broker
     if broker is not None:
-        spec = msgspec.structs.replace(broker, persistent=spec.persistent)
+        spec = msgspec.structs.replace(broker, persistent=spec.persistent, mqsc=spec.mqsc)
     return Program(
         format=FORMAT,
         broker=spec,
         hosts=[HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")],
         links=[],
-        destinations=[Destination("q0", "queue"), *([Destination("t0", "topic")] if NEWS in row.steps else [])],
+        destinations=[Destination("q0", "queue"), *_beside(row.beside)],
         steps=[*row.steps, Take(deadline_ms=WAIT_MS), Take(deadline_ms=2000)],
     )
+
+
+def _beside(name: str) -> list[Destination]:
+    if name.startswith("~"):
+        return [Destination(name, "temporary", host=name[1:])]
+    return [Destination(name, "topic" if name == "t0" else "queue")] if name else []
 
 
 def measured(adapter: Adapter, broker: BrokerSpec | None = None) -> dict[str, str]:
@@ -169,6 +307,9 @@ def measured(adapter: Adapter, broker: BrokerSpec | None = None) -> dict[str, st
     words: dict[str, str] = {}
     plan = []
     for row in ROWS:
+        if row in QUEUE_MANAGERS and broker is None:
+            words[row.asks] = ""
+            continue
         drawn = program(row, broker)
         wanted = adapter.cast(drawn)
         asked = msgspec.structs.replace(drawn, steps=[_unhurried(step) for step in drawn.steps])
