@@ -8,6 +8,7 @@ generation is measured, too, and the exit code is 1 if it does otherwise. What c
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -337,7 +338,11 @@ def _unhurried(step: AnyStep) -> AnyStep:
 
 
 def adapter_of(name: str) -> Adapter:
-    """A system by its name; Broker-J, whose delay is an annotation, by Qpid's JMS client, which writes it."""
+    """A system by its name; Broker-J, whose delay is an annotation, by Qpid's JMS client, which writes it; RabbitMQ by
+    AMQP 0-9-1 where there is its plug-in.
+    """
+    if name == "rabbitmq" and (plugins := os.environ.get("RABBITMQ_DELAYED")):
+        return _rabbitmq(plugins)
     if name != "broker-j":
         return make_adapter(name)
     profile = read_profile(HERE / "broker-j.toml").profile
@@ -352,6 +357,20 @@ def adapter_of(name: str) -> Adapter:
     offers = Promises(profiles=["core"], capabilities=["delay", "groups", "persistent", "transactions", "ttl"])
     told = msgspec.structs.replace(profile, endpoints=Endpoints(jms=jms), promises=offers, counters=None)
     return ProfileAdapter(Located(told, "broker-j over JMS", HERE))
+
+
+def _rabbitmq(plugins: str) -> Adapter:
+    profile = read_profile(HERE / "rabbitmq-amqp091.toml").profile
+    assert profile.start is not None
+    replace = msgspec.structs.replace
+    words = replace(profile.names.amqp091, headers={"delay": "x-delay"})
+    told = replace(
+        profile,
+        start=replace(profile.start, env={"RABBITMQ_DELAYED": plugins}),
+        names=replace(profile.names, amqp091=words),
+        promises=replace(profile.promises, capabilities=[*(profile.promises.capabilities or ()), "delay"]),
+    )
+    return ProfileAdapter(Located(told, "RabbitMQ with its delayed exchange", HERE))
 
 
 def table(columns: dict[str, dict[str, str]]) -> str:

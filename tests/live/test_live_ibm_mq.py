@@ -46,6 +46,11 @@ PLAYED = {
     "mq-refuses-what-cannot-be-delayed": ("DLY-039",),
     "mq-target-inhibited-at-the-release": ("DLY-049",),
     "mq-refuses-while-put-is-disabled": ("DLY-049",),
+    "mq-endings-of-a-release": ("DLY-032", "DLY-049"),
+    "mq-no-room-on-either-queue": ("DLY-032", "DLY-049"),
+    "mq-publications-on-the-staging-queue": ("DLY-020",),
+    "mq-taken-off-the-staging-queue": ("DLY-020", "DLY-049"),
+    "mq-cap-on-expiry": ("DLY-006",),
     "live-delay": ("DLY-001",),
     "live-delay-ttl": ("DLY-006",),
 }
