@@ -366,6 +366,7 @@ def _rabbitmq(plugins: str) -> Adapter:
     words = replace(profile.names.amqp091, headers={"delay": "x-delay"})
     told = replace(
         profile,
+        name="rabbitmq",
         start=replace(profile.start, env={"RABBITMQ_DELAYED": plugins}),
         names=replace(profile.names, amqp091=words),
         promises=replace(profile.promises, capabilities=[*(profile.promises.capabilities or ()), "delay"]),
@@ -398,7 +399,8 @@ def main() -> int:
     for name in wanted:
         try:
             adapter = adapter_of(name)
-            columns[adapter.label or name] = measured(adapter)
+            more = ", delayed exchange" if name == "rabbitmq" and "delay" in adapter.capabilities() else ""
+            columns[f"{adapter.label or name}{more}"] = measured(adapter)
         except (ToolFailed, ToolMissing) as error:
             columns[name] = dict.fromkeys((row.asks for row in ROWS), f"not run: {error}".splitlines()[0])
     sys.stdout.write(table(columns) + "\n")
