@@ -67,8 +67,8 @@ def sent_again(*, forgets: bool) -> Program:
     return over(unheard, [Advance(ms=SECOND), Cut(), *killed, Resume(), Advance(ms=5 * SECOND)], persistent=True)
 
 
-def stories() -> list[Story]:
-    """Of networks of brokers."""
+def _lives() -> list[Story]:
+    """What life remains where clocks differ."""
     return [
         Story(
             "000-network-honours",
@@ -114,6 +114,12 @@ def stories() -> list[Story]:
             "bridge-delays-again",
             beyond=True,
         ),
+    ]
+
+
+def _ways() -> list[Story]:
+    """What a bridge loses and doubles."""
+    return [
         Story(
             "000-network-stalled",
             "the way between two brokers stands still for longer than messages live: they die at the far one",
@@ -148,3 +154,8 @@ def stories() -> list[Story]:
             beyond=True,
         ),
     ]
+
+
+def stories() -> list[Story]:
+    """Of networks of brokers."""
+    return [*_lives(), *_ways()]
