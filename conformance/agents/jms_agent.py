@@ -131,8 +131,8 @@ class Agent:
             self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
         except (TimeoutError, jpype.JException) as error:
             # The library says that it failed, and only IBM's whether that was the broker's refusal.
-            if refusal := reason_of(error):
-                self._answers.reply(request.id, t0_ns, fail=refusal)
+            if why := reason_of(error):
+                self._answers.reply(request.id, t0_ns, fail=why)
             else:
                 self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None)
         else:
