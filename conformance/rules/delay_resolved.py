@@ -16,6 +16,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import (
     AS_DEFINED,
     DISCARD,
+    REASON,
     between,
     cancels,
     during,
@@ -25,11 +26,13 @@ from brokerproof.conformance.facts.managed import (
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Value
 from brokerproof.conformance.facts.presence import settles_unseen
-from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, TENTH_MS, UNSUPPORTED
+from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, OF_A_QUEUE, TENTH_MS, UNKNOWN, UNSUPPORTED
+from brokerproof.conformance.facts.releases import number
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.told_by_managers import applies
 
 #: What each façade throws.
 THROWS: Final = {"classic": "JMSException", "simplified": "JMSRuntimeException"}
@@ -117,6 +120,10 @@ def resolved_twice(facts: Facts, row: Resolved) -> Findings:
         return
     if _is_lost(facts, row, paths):
         yield broken("lost", row.send, why=f"it never came to {' or '.join(sorted(set(map(str, row.bases))))}")
+    for letter in row.send.arrivals():
+        reason = number((letter.event.headers or {}).get(REASON))
+        if letter.is_dead_letter and reason and not _may_apply(facts, row.send, reason):
+            yield broken("in-vain", row.send, letter, why=f"{reason} never applied to what its name stood for")
     for event in row.arrivals:
         wrong = _wrong(row.send, paths, event) or _another_life(facts, row.send, paths, event)
         if event.dest not in row.bases:
@@ -127,6 +134,14 @@ def resolved_twice(facts: Facts, row: Resolved) -> Findings:
             asked = any(name in row.send.event.headers for name in AS_DEFINED)
             capped = any(object_["CAPEXPRY"] for path in paths for _, object_ in path)
             yield held("as-defined", "its queue's defaults" if asked else "a cap on its life" if capped else "an alias")
+
+
+def _may_apply(facts: Facts, send: Send, reason: int) -> bool:
+    """Whether at some time its name may have stood for something that takes no message for that reason."""
+    known = [one.objects for one in states(facts)]
+    rows = [row for one in known if one is not None for _, row in one.path(send.dest.name)]
+    known_reason = reason in OF_A_QUEUE and reason != UNKNOWN
+    return None in known or not known_reason or any(applies(row, reason, send.event.size) for row in rows)
 
 
 def _is_lost(facts: Facts, row: Resolved, paths: list[Path]) -> bool:

@@ -27,6 +27,7 @@ from brokerproof.conformance.facts.queue_managers import (
     reasons_of,
     wrong_with,
 )
+from brokerproof.conformance.facts.releases import STAYS, ending_of
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -346,8 +347,25 @@ def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] 
     if not facts.simulated:
         return None  # other programs may have left something there, and its queues have other names
     if command.kind == "DELAYPROC" or (command.verb == "DISPLAY" and command.kind == "QLOCAL"):
-        return depth_of(facts, event, STAGING if command.kind == "DELAYPROC" else command.name)
+        name = STAGING if command.kind == "DELAYPROC" else command.name
+        least, most = depth_of(facts, event, name)
+        return least + (_kept(facts, event) if name == STAGING else 0), most
     return None
+
+
+def _kept(facts: Facts, event: Operate) -> int:
+    """How many messages were due, and stay on the staging queue for certain, because nothing takes them."""
+    found = [(send, ending_of(facts, copy)) for send in facts.delayed for copy in send.copies.values()]
+    return sum(
+        ending.ends == STAYS and _is_over(facts, send, event) and (ending.until is None or event.seq < ending.until.seq)
+        for send, ending in found
+        if ending is not None
+    )
+
+
+def _is_over(facts: Facts, send: Send, event: Operate) -> bool:
+    due = facts.delays.due(send)
+    return due is not None and due.span[1] < event.t0
 
 
 def taken(facts: Facts) -> list[Operate]:

@@ -16,12 +16,15 @@ from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, 
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, number, takes_letters
+from brokerproof.conformance.facts.releases import PLENTY, PUT, STAYS, Ending, endings_of, number, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 KIND: Final = "JMS_IBM_MsgType"
+#: Asks that a report have its message's own correlation id.
+PASSED: Final = "JMS_IBM_Report_Pass_Correl_ID"
 #: MQMT_REPORT, and the feedback of an expiration, an arrival and a delivery.
 REPORTS: Final = 4
 OTHERS: Final = {258: "JMS_IBM_Report_Expiration", 259: "JMS_IBM_Report_COA", 260: "JMS_IBM_Report_COD"}
@@ -44,13 +47,13 @@ def letters(facts: Facts) -> list[Delivery]:
     return [one for one in found if REASON in (one.event.headers or {})] if is_managed(facts) else []
 
 
-def _applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
+def applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
     """Whether a queue with these attributes may not take a message for that reason."""
     if reason == INHIBITED:
         return row["PUT"] == "DISABLED"
     if reason == TOO_BIG:
-        return size_bytes > int(row["MAXMSGL"])
-    return reason == FULL and int(row["MAXDEPTH"]) < 5000
+        return size_bytes > int(row.get("MAXMSGL", NEVER))
+    return reason == FULL and int(row.get("MAXDEPTH", PLENTY)) < PLENTY
 
 
 @rule("DLY-051", over=letters, handles=KINDS)
@@ -69,7 +72,7 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
         known: list[Objects | None] = [state.objects for state in states(facts)]
         if headers.get(TARGET) != send.dest.name:
             yield broken("another-target", letter, why=f"{TARGET} {headers.get(TARGET)!r} is not its target")
-        elif any(one is None or _applies(one.queue(send.dest.name), reason, send.event.size) for one in known):
+        elif any(one is None or applies(one.queue(send.dest.name), reason, send.event.size) for one in known):
             yield held("it-says-why", NAMES[reason])
         else:
             yield broken("another-reason", letter, why=f"{NAMES[reason]} never applied to {send.dest.name}")
@@ -223,7 +226,7 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
         return f"nobody had asked for it with {kind}"
     if number(headers.get(KIND)) != REPORTS:
         return f"{KIND} is {headers.get(KIND)!r}"
-    if not headers.get("correlation-id"):
+    if not headers.get("correlation-id") and not any(PASSED in one.event.headers for one in asked):
         return "it names no message"
     if lacks := _lacks(asked, report):
         return f"none of these messages had its {lacks}"
