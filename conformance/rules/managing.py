@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
+from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import between, cancels, states
 from brokerproof.conformance.facts.marks import KINDS, RESOLVED
@@ -242,6 +243,9 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
     """What is shown of the messages on the staging queue, or taken off it."""
     if event.result == "fail" or not facts.simulated:
         return
+    if command.verb == "DISPLAY" and (gone := _vanished(facts, event)):
+        yield broken("otherwise", event, why=f"{gone} is there no more, and nobody took it off: {event.shown!r}")
+        return
     if facts.restarts:
         if why := _came_again(facts, event):
             yield broken("otherwise", event, why=f"{why}: {event.shown!r}")
@@ -260,6 +264,33 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
         )
     else:
         yield held("as-it-is", "staged")
+
+
+def _vanished(facts: Facts, event: Operate) -> str:
+    """What an earlier answer had, though nobody has taken it off and nothing can have been due or have died since."""
+    if facts.probes or facts.header.at or any(one.op != "mqsc" for one in facts.operations):
+        return ""
+    left: dict[tuple[str, str], bool] = {}
+    since = event
+    for one in told(facts):
+        rows = _rows(one) if one.seq < event.seq and one.result == "ok" else None
+        if rows is not None and Command(one.command or "").verb == "DISPLAY":
+            left, since = dict.fromkeys(rows, True), one
+        for row in rows or ():
+            if Command(one.command or "").verb == "DELETE":
+                left.pop(row, None)
+    gone = [row for row in left if row not in (_rows(event) or [])]
+    again = any(since.seq < one.seq < event.seq for one in facts.restarts)
+    sure = gone and not again and all(_keeps(facts, send, since, event) for send in facts.delayed)
+    return gone[0][0] if sure else ""
+
+
+def _keeps(facts: Facts, send: Send, since: Operate, event: Operate) -> bool:
+    """Whether a message cannot have left the staging queue by itself between two answers."""
+    due = facts.delays.due(send)
+    left = send.seen is not None and send.seen.t1 < since.t0
+    waits = due is not None and due.span[0] > event.t1 and not may_die(facts, send)
+    return send.refused or left or waits or send.event.t0 > event.t1
 
 
 def _came_again(facts: Facts, event: Operate) -> str:
