@@ -111,6 +111,12 @@ def denied(event: Any) -> bool:
         ),
         (
             "DLY-050",
+            "mq-taken-off-before-a-kill",
+            lambda e: isinstance(e, Operate) and e.command == "DISPLAY STAGED" and len(e.shown) < 6,
+            {"shown": ["STAGED is empty"]},
+        ),
+        (
+            "DLY-050",
             "mq-endings-of-a-release",
             lambda e: isinstance(e, Operate) and e.shown == ["DELAYPROC STATUS(RUNNING) CURDEPTH(10)"],
             {"shown": ["DELAYPROC STATUS(RUNNING) CURDEPTH(8)"]},
