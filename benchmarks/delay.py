@@ -51,6 +51,10 @@ NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 8000
 LISTEN: Final = Subscribe(host=1, prefetch=10)
 NEWS: Final = Subscribe(host=1, prefetch=10, dest=1)
+DESTINATIONS: Final = [
+    *(Destination("q0", "queue"), Destination("t0", "topic"), Destination("q1", "queue")),
+    *(Destination("~p0", "temporary", host="p0"), Destination(STAGING, "queue")),
+]
 
 
 def sends(history: History) -> list[Sent]:
@@ -82,27 +86,22 @@ def counted(history: History) -> str:
     return taken(history) if not waited else "from the send" if waited[0] < 2500 * NS_PER_MS else "from the commit"
 
 
-def reasons(history: History) -> str:
-    """With which reason, and for which queue, the last one was refused that was."""
-    said = [one.refusal or "" for one in history.events if isinstance(one, Sent | Subscribed) and one.result == "fail"]
-    if not said:
-        return taken(history)
-    numbers, names = re.findall(r"\b2\d{3}\b", said[-1]), re.findall(r"(\S+): MQRC", said[-1].partition(": ")[2])
-    places = ["staging queue" if name.endswith(STAGING) else "target" for name in names]
-    return f"refused, {numbers[0]}{'' if not places else ' (' + ' and '.join(places) + ')'}"
-
-
-def lettered(history: History) -> str:
-    """Whether it is a dead letter, or its report came, or itself."""
+def told(history: History) -> str:
+    """Of a queue manager: with which reason and for which queue it was refused last, or how much an operator sees on
+    the staging queue, or what became of it, with its report.
+    """
+    events = [one for one in history.events if not one.host.startswith("drain")]
+    said = [one.refusal or "" for one in events if isinstance(one, Sent | Subscribed) and one.result == "fail"]
+    if said:
+        numbers, names = re.findall(r"\b2\d{3}\b", said[-1]), re.findall(r"(\S+): MQRC", said[-1].partition(": ")[2])
+        places = ["staging queue" if name.endswith(STAGING) else "target" for name in names]
+        return f"refused, {numbers[0]}" + (f" ({' and '.join(places)})" if places else "")
+    shown = "".join(line for one in events if isinstance(one, Operated) for line in one.shown)
+    if depth := re.search(r"QLOCAL\(.*CURDEPTH\((\d+)\)", shown):
+        return depth[1]
     dests = [one.dest for one in history.events if isinstance(one, Arrive)]
-    found = ["dead letter"] if DEAD_LETTERS in dests else ["delivered"] if came(history) else ["discarded"]
-    return " and ".join([*found, "report"] if any(dest.startswith("~") for dest in dests) else found)
-
-
-def deep(history: History) -> str:
-    """What the operator sees of the staging queue."""
-    shown = " ".join(line for one in history.events if isinstance(one, Operated) for line in one.shown or ())
-    return ", ".join(re.findall(r"CURDEPTH\((\d+)\)", shown))
+    ends = "dead letter" if DEAD_LETTERS in dests else taken(history)
+    return f"{ends}, report" if any(dest.startswith("~") for dest in dests) else ends
 
 
 def overtaken(history: History) -> str:
@@ -120,18 +119,13 @@ class Row(NamedTuple):
     steps: list[AnyStep]
     look: Callable[[History], str] = taken
     broker: BrokerSpec = BrokerSpec()
-    #: The second destination, beside q0.
-    beside: str = ""
 
 
-def managed(
-    asks: str, text: str, sentence: str, *steps: AnyStep | str, look: Callable[[History], str] = taken, beside: str = ""
-) -> Row:
+def managed(asks: str, text: str, sentence: str, *steps: AnyStep | str) -> Row:
     """A row about objects that only a queue manager has. Texts are commands: the first ones are its configuration."""
-    plan = [Operate(op="mqsc", command=step) if isinstance(step, str) else step for step in steps]
-    first = next((at for at, step in enumerate(steps) if not isinstance(step, str)), 0)
-    mqsc = [step for step in steps[:first] if isinstance(step, str)]
-    return Row(asks, text, sentence, plan[first:], look, msgspec.structs.replace(MQ, mqsc=mqsc), beside)
+    first = next(at for at, step in enumerate(steps) if not isinstance(step, str))
+    plan = [Operate(op="mqsc", command=step) if isinstance(step, str) else step for step in steps[first:]]
+    return Row(asks, text, sentence, plan, told, msgspec.structs.replace(MQ, mqsc=list(map(str, steps[:first]))))
 
 
 STOCK: Final = (
@@ -165,28 +159,24 @@ STOCK: Final = (
         "delivered",
         "76",
         [NEWS, Send(delay_ms=500, dest=1, persistent=False)],
-        beside="t0",
     ),
     Row(
         "persistent publication to a topic as it is by default",
         "refused",
         "80",
         [NEWS, Send(delay_ms=500, dest=1)],
-        beside="t0",
     ),
     Row(
         "publication to who came after the send",
         "never delivered",
         "75",
         [Send(delay_ms=1500, dest=1, persistent=False), NEWS],
-        beside="t0",
     ),
     Row(
         "publication to who left before the release",
         "never delivered",
         "70",
         [NEWS, Send(delay_ms=1500, dest=1, persistent=False), Leave(), Advance(ms=2500)],
-        beside="t0",
     ),
     Row(
         "persistent, over a restart",
@@ -205,21 +195,21 @@ STOCK: Final = (
 )
 
 SOON, LATER, A_WHILE = Send(delay_ms=500), Send(delay_ms=1500), Advance(ms=2500)
-#: Reports come to the temporary queue of the sender.
-MAIL: Final = Subscribe(host=0, prefetch=10, dest=1)
+MAIL, MINE = Subscribe(host=0, prefetch=10, dest=3), Subscribe(host=1, prefetch=10, dest=4)
 EXCEPTION: Final = {"JMS_IBM_Report_Exception": 0x07000000}
 TOLD: Final = Send(delay_ms=500, reply=True, size=64, headers={**EXCEPTION})
 DISCARDED: Final = msgspec.structs.replace(TOLD, headers={**EXCEPTION, "JMS_IBM_Report_Discard_Msg": 0x08000000})
-STAGE, TARGET, RIGHTS = (
-    f"ALTER QLOCAL({STAGING})",
-    "ALTER QLOCAL('q0')",
-    "SET AUTHREC PROFILE('q0') PRINCIPAL('nobody')",
-)
+STAGE, TARGET = f"ALTER QLOCAL({STAGING})", "ALTER QLOCAL('q0')"
+RIGHTS: Final = "SET AUTHREC PROFILE('q0') PRINCIPAL('nobody')"
 SHUT, OPEN = f"{TARGET} PUT(DISABLED)", f"{TARGET} PUT(ENABLED)"
 AVAILABLE, LETTERS = "DEFINE TOPIC('t0') PMSGDLV(ALLAVAIL)", "ALTER QMGR DEADQ('ActiveMQ.DLQ')"
 NO_LETTERS: Final = "ALTER QLOCAL('ActiveMQ.DLQ') PUT(DISABLED)"
 NOBODY: Final = "ALTER QLOCAL(SYSTEM.NDURABLE.MODEL.QUEUE) PUT(DISABLED)"
-#: What is refused with which reason, and what the queue manager was told before.
+LED: Final = (Subscribe(host=1, prefetch=10, dest=2), LATER, "ALTER QALIAS('q0') TARGET('q1')")
+REVOKED: Final = (LISTEN, LATER, f"{RIGHTS} AUTHRMV(PUT)")
+LOST: Final = (Send(delay_ms=500, dest=1), NOBODY, NO_LETTERS, A_WHILE)
+PEEK: Final = (NEWS, NEWS, Send(delay_ms=60_000, dest=1), f"DISPLAY QLOCAL({STAGING})")
+#: What refuses a send, with which reason; and what else becomes of one.
 REFUSED: Final = (
     ("staging queue full", "2053 (staging queue)", "21", f"{STAGE} MAXDEPTH(0)"),
     ("staging queue too small", "2030 (staging queue)", "21", f"{STAGE} MAXMSGL(300)"),
@@ -235,49 +225,21 @@ REFUSED: Final = (
     ("sender without authority", "2035", "25", f"{RIGHTS} AUTHADD(GET)"),
 )
 QUEUE_MANAGERS: Final = (
-    *(managed(asks, f"refused, {text}", at, *told, SOON, look=reasons) for asks, text, at, *told in REFUSED),
-    managed("staging queue consumed from", "refused, 2035", "33", NEWS, look=reasons, beside=STAGING),
+    *(managed(asks, f"refused, {text}", at, *commands, SOON) for asks, text, at, *commands in REFUSED),
+    managed("staging queue consumed from", "refused, 2035", "33", MINE),
     managed("clustered, not bound", "delivered", "13", f"{TARGET} CLUSTER('C') DEFBIND(NOTFIXED)", LISTEN, SOON),
-    managed(
-        *("authority taken away after the send", "delivered", "27", f"{RIGHTS} AUTHADD(PUT, GET)"),
-        *(LISTEN, LATER, f"{RIGHTS} AUTHRMV(PUT)"),
-    ),
-    managed(
-        *("staged copies of a publication for two", "2", "76", AVAILABLE, NEWS, NEWS, Send(delay_ms=60_000, dest=1)),
-        *(f"DISPLAY QLOCAL({STAGING})",),
-        look=deep,
-        beside="t0",
-    ),
+    managed("authority taken away later", "delivered", "27", f"{RIGHTS} AUTHADD(PUT, GET)", *REVOKED),
+    managed("staged copies of a publication for two", "2", "76", AVAILABLE, *PEEK),
     managed("taken off the staging queue", "never delivered", "37", LISTEN, LATER, "DELETE STAGED(1)", A_WHILE),
     managed("processor stopped", "never delivered", "62", LISTEN, LATER, "STOP DELAYPROC", A_WHILE),
-    managed(
-        *("processor stopped and started", "delivered", "61", LISTEN, LATER, "STOP DELAYPROC", A_WHILE),
-        *("START DELAYPROC",),
-    ),
+    managed("processor started again", "delivered", "61", LISTEN, LATER, "STOP DELAYPROC", A_WHILE, "START DELAYPROC"),
     managed("staging queue's GET disabled", "never delivered", "59", LISTEN, LATER, f"{STAGE} GET(DISABLED)", A_WHILE),
-    managed(
-        *("alias leads elsewhere when the delay is over", "delivered", "49", "DEFINE QALIAS('q0') TARGET('q9')"),
-        *(NEWS, LATER, "ALTER QALIAS('q0') TARGET('q1')"),
-        beside="q1",
-    ),
-    managed("target inhibited, later not", "delivered", "65", LISTEN, SOON, SHUT, A_WHILE, OPEN, look=lettered),
-    managed("target inhibited, dead-letter queue", "dead letter", "64", LETTERS, SOON, SHUT, A_WHILE, look=lettered),
-    managed(
-        *("the same, asks for a report", "dead letter and report", "66", LETTERS, MAIL, TOLD, SHUT, A_WHILE),
-        look=lettered,
-        beside="~p0",
-    ),
-    managed(
-        *("the same, to be discarded", "discarded and report", "64", LETTERS, MAIL, DISCARDED, SHUT, A_WHILE),
-        look=lettered,
-        beside="~p0",
-    ),
-    managed(
-        *("publication, neither put nor dead letter", "discarded", "72", LETTERS, AVAILABLE, NEWS),
-        *(Send(delay_ms=500, dest=1), NOBODY, NO_LETTERS, A_WHILE),
-        look=lettered,
-        beside="t0",
-    ),
+    managed("alias that leads elsewhere at the release", "delivered", "49", "DEFINE QALIAS('q0') TARGET('q9')", *LED),
+    managed("target inhibited, later not", "delivered", "65", LISTEN, SOON, SHUT, A_WHILE, OPEN),
+    managed("target inhibited, dead-letter queue", "dead letter", "64", LETTERS, SOON, SHUT, A_WHILE),
+    managed("the same, asks for a report", "dead letter, report", "66", LETTERS, MAIL, TOLD, SHUT, A_WHILE),
+    managed("the same, to be discarded", "never delivered, report", "64", LETTERS, MAIL, DISCARDED, SHUT, A_WHILE),
+    managed("publication, neither put nor dead letter", "never delivered", "72", LETTERS, AVAILABLE, NEWS, *LOST),
 )
 ROWS: Final = (*STOCK, *QUEUE_MANAGERS)
 
@@ -292,15 +254,11 @@ def program(row: Row, broker: BrokerSpec | None = None) -> Program:
         broker=spec,
         hosts=[HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client")],
         links=[],
-        destinations=[Destination("q0", "queue"), *_beside(row.beside)],
+        destinations=DESTINATIONS[
+            : 5 if MINE in row.steps else 4 if row.look is told else 2 if NEWS in row.steps else 1
+        ],
         steps=[*row.steps, Take(deadline_ms=WAIT_MS), Take(deadline_ms=2000)],
     )
-
-
-def _beside(name: str) -> list[Destination]:
-    if name.startswith("~"):
-        return [Destination(name, "temporary", host=name[1:])]
-    return [Destination(name, "topic" if name == "t0" else "queue")] if name else []
 
 
 def measured(adapter: Adapter, broker: BrokerSpec | None = None) -> dict[str, str]:
