@@ -96,7 +96,7 @@ class Told:
             mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in ASKED:
-                if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(send, kind, mine):
+                if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(facts, send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
                         told = [ending.reason for ending in mine if ending is not None and ending.told]
@@ -128,8 +128,8 @@ def _wants(send: Send, kind: str) -> bool:
     return number(send.event.headers.get(kind)) & PLAIN[kind] > 0
 
 
-def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
-    """Whether what a message wants to be told of has happened, for certain."""
+def _happened(facts: Facts, send: Send, kind: str, endings: list[Ending | None]) -> bool:
+    """Whether what a message wants to be told of has happened, for certain, and before nobody listened any more."""
     if kind == ASKED[0]:
         return any(ending is not None and ending.told for ending in endings)
     copies = list(send.copies.values()) if send.dest.kind == "queue" and send.event.tx is None else []
@@ -138,7 +138,9 @@ def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
         return any("xpired" in cause for cause in letters_)
     if kind == ASKED[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        came = now or any(copy.deliveries for copy in copies)
+        drain = facts.phases.get("drain")  # its target may have taken it that late
+        soon_ns = NEVER if drain is None or "reply-to" not in send.event.headers else drain.t0 - RETRY_NS
+        came = now or any(one.event.t1 < soon_ns for copy in copies for one in copy.deliveries)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
