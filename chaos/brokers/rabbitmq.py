@@ -129,8 +129,8 @@ class RabbitMQ:
 
     def _environment(self, amqp: int, epmd: int, distribution: int) -> dict[str, str]:
         folder = self.folder
-        own = next((self.home / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/plugins"))
-        more = {"RABBITMQ_PLUGINS_DIR": f"{own}{os.pathsep}{self._plugins}"} if self._plugins else {}
+        own = (self.home / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/plugins")
+        more = {"RABBITMQ_PLUGINS_DIR": f"{next(own)}{os.pathsep}{self._plugins}"} if self._plugins else {}
         return {
             **more,
             **scrubbed(os.environ),
