@@ -60,8 +60,11 @@ def home() -> Path:
 class RabbitMQ:
     """One node."""
 
-    def __init__(self, supervisor: Supervisor, folder: Path, name: str = "rabbitmq") -> None:
-        """Get the packages, start nothing."""
+    def __init__(self, supervisor: Supervisor, folder: Path, name: str = "rabbitmq", plugins: str = "") -> None:
+        """Get the packages, start nothing. ``plugins``: a folder with the plug-in of the delayed exchange, which no
+        package has.
+        """
+        self._plugins = plugins
         self.supervisor = supervisor
         self.folder = folder.absolute()
         self.name = name
@@ -96,7 +99,8 @@ class RabbitMQ:
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         config = _CONFIG.format(host=LOOPBACK, amqp=amqp, stomp=self.stomp_port)
         (self.folder / "rabbitmq.conf").write_text(config, encoding="ascii")
-        (self.folder / "enabled_plugins").write_text("[rabbitmq_stomp].\n", encoding="ascii")
+        enabled = f"rabbitmq_stomp{',rabbitmq_delayed_message_exchange' if self._plugins else ''}"
+        (self.folder / "enabled_plugins").write_text(f"[{enabled}].\n", encoding="ascii")
         mapper = self._mapper()
         log = self.folder / "broker.log"
         argv: list[str | Path] = [mapper, "-port", str(epmd), "-address", LOOPBACK]
@@ -125,7 +129,10 @@ class RabbitMQ:
 
     def _environment(self, amqp: int, epmd: int, distribution: int) -> dict[str, str]:
         folder = self.folder
+        own = (self.home / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/plugins")
+        more = {"RABBITMQ_PLUGINS_DIR": f"{next(own)}{os.pathsep}{self._plugins}"} if self._plugins else {}
         return {
+            **more,
             **scrubbed(os.environ),
             "PATH": f"{self.home}/usr/lib/erlang/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "HOME": str(folder / "home"),

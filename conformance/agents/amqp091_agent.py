@@ -5,6 +5,8 @@ Rules
   ``amq.topic``, a consumer of it has a queue of its own. The default exchange carries messages to queues.
 * A channel for sending, in confirm mode, and one for each consumer, whose ``qos`` is its prefetch, and for each
   transaction, which holds sends alone.
+* A delay, where the profile has a word for it, is that header in an exchange of type ``x-delayed-message``, to which
+  queues are bound as well (RabbitMQ's plug-in).
 * A life by the broker's clock is the property ``expiration``. There is no time to live by the sender's.
 * The timestamp on the wire has whole seconds; that is what is told.
 * ``basic.ack`` has no answer: it is done when it is written.
@@ -34,6 +36,8 @@ from brokerproof.conformance.experiment.traits import Traits
 
 _TOPICS = "amq.topic"
 _TOPIC = "topic://"
+#: The exchange that holds messages back; its keys are addresses, as in the suite.
+_DELAYED = "brokerproof.delayed"
 _WINDOW_MAX = 65_535
 
 
@@ -129,6 +133,10 @@ class Amqp091Agent(AsyncAgent):
         now_ms = wall_reading()[0]
         timestamp_ms = {"client": now_ms // 1000 * 1000, "none": None, "zero": 0}[operation.stamp]
         fields, headers = self.labels(operation)
+        if operation.delay_ms:
+            if not self.words["delay"]:
+                raise RefusedError(UNSUPPORTED, f"names.{self.kind}.headers.delay: there is no name for a delay")
+            headers[self.words["delay"]] = operation.delay_ms
         # The library has no doubles to send; a number's text is the same number to everybody.
         headers = {name: str(value) if isinstance(value, float) else value for name, value in headers.items()}
         properties = pika.BasicProperties(
@@ -145,15 +153,28 @@ class Amqp091Agent(AsyncAgent):
         stamps: Stamps = {"expiration_ms": 0, "timestamp_ms": timestamp_ms}
         channel = self._channels[operation.tx] if operation.tx else self._sending
         if not topic and address not in self._declared:
-            self._declare(channel, address, lambda _: None)
-        channel.basic_publish(_TOPICS if topic else "", address, body, properties)
+            self._declare(channel, operation.dest, lambda _: None)
+        exchange, key = (_DELAYED, operation.dest) if operation.delay_ms else (_TOPICS if topic else "", address)
+        if operation.delay_ms:
+            self._declare_delayed(channel)
+        channel.basic_publish(exchange, key, body, properties)
         return DONE if operation.tx else ("sent", next(self._numbers)), stamps
 
-    def _declare(self, channel: Any, queue: str, then: Callable[[Any], None]) -> None:
+    def _declare(self, channel: Any, dest: str, then: Callable[[Any], None]) -> None:
+        queue = self.names.address(dest)
         self._declared.add(queue)
         dead = queue == self.names.dead_letters
         arguments = {} if dead else dict(self.names.arguments)
-        channel.queue_declare(queue, durable=True, arguments=arguments, callback=then)
+        if not self.words["delay"]:
+            channel.queue_declare(queue, durable=True, arguments=arguments, callback=then)
+            return
+        self._declare_delayed(channel)
+        channel.queue_declare(queue, durable=True, arguments=arguments)
+        channel.queue_bind(queue, _DELAYED, dest, callback=then)
+
+    def _declare_delayed(self, channel: Any) -> None:
+        told = {"x-delayed-type": "direct"}
+        channel.exchange_declare(_DELAYED, "x-delayed-message", durable=True, arguments=told)
 
     # -- consuming
 
@@ -181,17 +202,20 @@ class Amqp091Agent(AsyncAgent):
             self._channels[name] = channel
             channel.add_on_close_callback(lambda _, error: self.refuse(key, *_coded(error)))
             if operation.dest.startswith(_TOPIC):
-                self._own_queue(channel, address, consume)
+                self._own_queue(channel, operation.dest, consume)
             else:
-                self._declare(channel, address, lambda _: consume(channel, address))
+                self._declare(channel, operation.dest, lambda _: consume(channel, address))
 
         self._connection.channel(on_open_callback=ready)
         return key
 
-    def _own_queue(self, channel: Any, topic: str, then: Callable[[Any, str], None]) -> None:
+    def _own_queue(self, channel: Any, dest: str, then: Callable[[Any, str], None]) -> None:
         def bound(frame: Any) -> None:
             queue = frame.method.queue
-            channel.queue_bind(queue, _TOPICS, topic, callback=lambda _: then(channel, queue))
+            if self.words["delay"]:
+                self._declare_delayed(channel)
+                channel.queue_bind(queue, _DELAYED, dest)
+            channel.queue_bind(queue, _TOPICS, self.names.address(dest), callback=lambda _: then(channel, queue))
 
         channel.exchange_declare(_TOPICS, ExchangeType.topic, passive=True)
         channel.queue_declare("", exclusive=True, auto_delete=True, callback=bound)

@@ -6,6 +6,7 @@ with a deadline.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -17,14 +18,20 @@ import jpype
 
 from brokerproof.conformance.agents.library import Stamps
 from brokerproof.conformance.agents.message import make_body, properties_of
-from brokerproof.conformance.agents.protocol import Arrive, Discard
+from brokerproof.conformance.agents.protocol import Arrive, Discard, Fail
 from brokerproof.conformance.experiment.operations import Connect, Send, Subscribe
 from brokerproof.conformance.experiment.traits import Traits
+from brokerproof.reference_broker.core.mq.reasons import REASONS
 
 #: The acknowledgement modes that JMS itself names; a library may have one more, ``individual``.
 TRANSACTED = "transacted"
 SESSION_MODES = {TRANSACTED: 0, "auto": 1, "client": 2}
 PERSISTENT, NON_PERSISTENT = 2, 1
+
+#: Reasons of IBM MQ that say that nothing was done, by number; how its exceptions say one; how long their chains are.
+_REFUSALS = {number: name for name, number in REASONS.items()}
+_REASON = re.compile(r"[Rr]eason '(\d+)'")
+_LINKS = 8
 
 Say = Callable[[Arrive | Discard], None]
 Lost = Callable[["Wire", str], None]
@@ -165,6 +172,23 @@ def stamped(message: Any) -> Stamps:
 def receive(consumer: Any, wait_ms: int) -> Any:
     """The library's own call; its 0 would be for ever."""
     return consumer.receive(wait_ms) if wait_ms else consumer.receiveNoWait()
+
+
+def reason_of(error: Any) -> Fail | None:
+    """IBM MQ's reason in an exception, or in one that it is linked to: the queue manager has refused, with a code as
+    its refusals have it elsewhere. None: there is no reason, or one that does not say whether it was done.
+    """
+    said = str(error)
+    for _ in range(_LINKS):
+        found = _REASON.search(str(error))
+        number = int(getattr(error, "reasonCode", 0)) or (int(found[1]) if found else 0)
+        if number in _REFUSALS:
+            return Fail(_REFUSALS[number], f"{number} {_REFUSALS[number]}: {said}")
+        linked = getattr(error, "getLinkedException", lambda: None)() or getattr(error, "getCause", lambda: None)()
+        if linked is None:
+            return None
+        error = linked
+    return None
 
 
 def begun(work: Callable[[], None]) -> threading.Thread:

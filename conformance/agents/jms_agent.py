@@ -32,7 +32,16 @@ import msgspec
 
 from brokerproof.chaos.tools import find_java, java_home
 from brokerproof.conformance.agents.answers import Answers
-from brokerproof.conformance.agents.java import TRANSACTED, Consumer, JavaLibrary, Wire, begun, close_quietly, within
+from brokerproof.conformance.agents.java import (
+    TRANSACTED,
+    Consumer,
+    JavaLibrary,
+    Wire,
+    begun,
+    close_quietly,
+    reason_of,
+    within,
+)
 from brokerproof.conformance.agents.java_activemq import LOOK_MS, ActiveMQLibrary
 from brokerproof.conformance.agents.java_provider import ProviderLibrary
 from brokerproof.conformance.agents.library import RefusedError, Stamps
@@ -121,8 +130,11 @@ class Agent:
         except RefusedError as refusal:
             self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
         except (TimeoutError, jpype.JException) as error:
-            # The library says that it failed, not whether the broker heard of it.
-            self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None)
+            # The library says that it failed, and only IBM's whether that was the broker's refusal.
+            if why := reason_of(error):
+                self._answers.reply(request.id, t0_ns, fail=why)
+            else:
+                self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None)
         else:
             self._answers.reply(request.id, t0_ns, ok=ok)
         if isinstance(operation, Quit):

@@ -15,7 +15,10 @@ class RabbitMQLauncher(Launcher):
     """The port mapper and the node. A stop forgets what it stored."""
 
     def __init__(self, place: Place) -> None:
-        self._node = rabbitmq.RabbitMQ(place.supervisor, place.folder, name=place.name)
+        start = place.located.profile.start
+        assert start is not None, "only what can be started is launched"
+        plugins = start.env.get("RABBITMQ_DELAYED", "")
+        self._node = rabbitmq.RabbitMQ(place.supervisor, place.folder, place.name, plugins)
 
     def start(self) -> None:
         self._node.start()

@@ -7,7 +7,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.contents import differences, header_differences
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, RESOLVED
 from brokerproof.conformance.facts.rows import Delivery, Send
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -90,9 +90,9 @@ def headers_are_kept(_facts: Facts, delivery: Delivery) -> Findings:
 
 def with_modes(facts: Facts) -> list[Delivery]:
     """What arrived with a delivery mode that somebody looked at. A broker may keep letters better than their messages
-    asked for.
+    asked for, and a queue's definition decides, wherever an operator moves them later.
     """
-    told = [one for one in facts.deliveries if one.event.persistent is not None]
+    told = [one for one in facts.deliveries if one.event.persistent is not None and not one.send.marks & RESOLVED]
     return [one for one in told if one.send.event.persistent or not one.is_dead_letter]
 
 

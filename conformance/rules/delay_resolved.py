@@ -7,16 +7,32 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.history import Send as SendEvent
+from brokerproof.conformance.facts.absence import drained, is_stuck
+from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import AS_DEFINED, between, during, states
+from brokerproof.conformance.facts.managed import (
+    AS_DEFINED,
+    DISCARD,
+    REASON,
+    between,
+    cancels,
+    during,
+    may_be_held_up,
+    states,
+)
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, Value
-from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, TENTH_MS, UNSUPPORTED
+from brokerproof.conformance.facts.presence import settles_unseen
+from brokerproof.conformance.facts.queue_managers import EXPIRY, NAMES, OF_A_QUEUE, TENTH_MS, UNKNOWN, UNSUPPORTED
+from brokerproof.conformance.facts.releases import number
 from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+from brokerproof.conformance.rules.told_by_managers import applies
 
 #: What each façade throws.
 THROWS: Final = {"classic": "JMSException", "simplified": "JMSRuntimeException"}
@@ -74,7 +90,7 @@ class Resolved:
         self.arrivals = [one.event for one in send.arrivals() if not one.is_dead_letter and not one.is_moved]
         due = facts.delays.due(send) if send.delayed else None
         if due is not None:
-            known = during(facts, due.span[0], max((one.t1 for one in self.arrivals), default=0))
+            known = during(facts, due.span[0], max((one.t1 for one in self.arrivals), default=NEVER))
         self.bases = [None if one is None else one.path(name)[-1][0] for one in known]
 
 
@@ -102,6 +118,12 @@ def resolved_twice(facts: Facts, row: Resolved) -> Findings:
     paths = [path for path in row.paths if path is not None]
     if len(paths) < len(row.paths) or None in row.bases:
         return
+    if _is_lost(facts, row, paths):
+        yield broken("lost", row.send, why=f"it never came to {' or '.join(sorted(set(map(str, row.bases))))}")
+    for letter in row.send.arrivals():
+        reason = number((letter.event.headers or {}).get(REASON))
+        if letter.is_dead_letter and reason and not _may_apply(facts, row.send, reason):
+            yield broken("in-vain", row.send, letter, why=f"{reason} never applied to what its name stood for")
     for event in row.arrivals:
         wrong = _wrong(row.send, paths, event) or _another_life(facts, row.send, paths, event)
         if event.dest not in row.bases:
@@ -112,6 +134,36 @@ def resolved_twice(facts: Facts, row: Resolved) -> Findings:
             asked = any(name in row.send.event.headers for name in AS_DEFINED)
             capped = any(object_["CAPEXPRY"] for path in paths for _, object_ in path)
             yield held("as-defined", "its queue's defaults" if asked else "a cap on its life" if capped else "an alias")
+
+
+def _may_apply(facts: Facts, send: Send, reason: int) -> bool:
+    """Whether at some time its name may have stood for something that takes no message for that reason."""
+    known = [one.objects for one in states(facts)]
+    rows = [row for one in known if one is not None for _, row in one.path(send.dest.name)]
+    known_reason = reason in OF_A_QUEUE and reason != UNKNOWN
+    return None in known or not known_reason or any(applies(row, reason, send.event.size) for row in rows)
+
+
+def _is_lost(facts: Facts, row: Resolved, paths: list[Path]) -> bool:
+    """Whether it came nowhere, though whatever its name stood for was drained, and takes messages in the end."""
+    send, final = row.send, states(facts)[-1].objects
+    capped = any(object_["CAPEXPRY"] for path in paths for _, object_ in path)
+    unclear = send.delayed and facts.delays.due(send) is None
+    excused = (
+        unclear or capped or may_die(facts, send) or send.event.tx or send.event.headers.get(DISCARD) or cancels(facts)
+    )
+    if send.arrivals() or excused or final is None:
+        return False
+    if any(object_["PUT"] == "DISABLED" for _, object_ in final.path(send.dest.name)):
+        return False
+    dests = [facts.destinations.get(str(base)) for base in row.bases]
+    return all(
+        dest is not None
+        and drained(facts, dest)
+        and not (dest.purges or is_stuck(facts, dest) or may_be_held_up(facts, dest.name, send.event.size))
+        and not any(settles_unseen(session) for session in dest.sessions)
+        for dest in (*dests, facts.destination(DEAD_LETTERS))
+    )
 
 
 def _wrong(send: Send, paths: list[Path], event: Arrive) -> str:

@@ -87,7 +87,7 @@ def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
     refused = False
     for place, spoken in enumerate(turns):
         dialogue = known.get(spoken.dialogue)
-        if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts.declared, dialogue):
+        if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts, event, dialogue):
             return
         one = Utterance(event, place, dialogue, late_ns)
         was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
@@ -104,10 +104,12 @@ def _is_plain(declared: BrokerSpec, dialogue: Dialogue) -> bool:
     )
 
 
-def _has_room(declared: BrokerSpec, dialogue: Dialogue) -> bool:
+def _has_room(facts: Facts, event: Probe, dialogue: Dialogue) -> bool:
     if "room" not in dialogue.needs:
         return True
-    limits = [declared.memory_limit_bytes, declared.store_limit_bytes, declared.temp_limit_bytes]
+    declared = facts.declared
+    told = [one.limit_bytes or 0 for one in facts.operations if one.op == "limit" and one.t0 <= event.t1]
+    limits = [declared.memory_limit_bytes, declared.store_limit_bytes, declared.temp_limit_bytes, *told]
     found = [entry_for(declared, name, topic=topic, temporary=temporary) for name, topic, temporary in PLACES]
     entries = [entry for entry in found if entry is not None]
     limits += [entry.memory_limit_bytes or 0 for entry in entries]

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Operate, Subscribe
+from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import between, cancels, states
 from brokerproof.conformance.facts.marks import KINDS, RESOLVED
@@ -27,6 +28,7 @@ from brokerproof.conformance.facts.queue_managers import (
     reasons_of,
     wrong_with,
 )
+from brokerproof.conformance.facts.releases import STAYS, ending_of
 from brokerproof.conformance.facts.rows import Send
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
@@ -241,6 +243,9 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
     """What is shown of the messages on the staging queue, or taken off it."""
     if event.result == "fail" or not facts.simulated:
         return
+    if command.verb == "DISPLAY" and (gone := _vanished(facts, event)):
+        yield broken("otherwise", event, why=f"{gone} is there no more, and nobody took it off: {event.shown!r}")
+        return
     if facts.restarts:
         if why := _came_again(facts, event):
             yield broken("otherwise", event, why=f"{why}: {event.shown!r}")
@@ -259,6 +264,33 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
         )
     else:
         yield held("as-it-is", "staged")
+
+
+def _vanished(facts: Facts, event: Operate) -> str:
+    """What an earlier answer had, though nobody has taken it off and nothing can have been due or have died since."""
+    if facts.probes or facts.header.at or any(one.op != "mqsc" for one in facts.operations):
+        return ""
+    left: dict[tuple[str, str], bool] = {}
+    since = event
+    for one in told(facts):
+        rows = _rows(one) if one.seq < event.seq and one.result == "ok" else None
+        if rows is not None and Command(one.command or "").verb == "DISPLAY":
+            left, since = dict.fromkeys(rows, True), one
+        for row in rows or ():
+            if Command(one.command or "").verb == "DELETE":
+                left.pop(row, None)
+    gone = [row for row in left if row not in (_rows(event) or [])]
+    again = any(since.seq < one.seq < event.seq for one in facts.restarts)
+    sure = gone and not again and all(_keeps(facts, send, since, event) for send in facts.delayed)
+    return gone[0][0] if sure else ""
+
+
+def _keeps(facts: Facts, send: Send, since: Operate, event: Operate) -> bool:
+    """Whether a message cannot have left the staging queue by itself between two answers."""
+    due = facts.delays.due(send)
+    left = send.seen is not None and send.seen.t1 < since.t0
+    waits = due is not None and due.span[0] > event.t1 and not may_die(facts, send)
+    return send.refused or left or waits or send.event.t0 > event.t1
 
 
 def _came_again(facts: Facts, event: Operate) -> str:
@@ -346,8 +378,25 @@ def _counted(facts: Facts, event: Operate, command: Command) -> tuple[int, int] 
     if not facts.simulated:
         return None  # other programs may have left something there, and its queues have other names
     if command.kind == "DELAYPROC" or (command.verb == "DISPLAY" and command.kind == "QLOCAL"):
-        return depth_of(facts, event, STAGING if command.kind == "DELAYPROC" else command.name)
+        name = STAGING if command.kind == "DELAYPROC" else command.name
+        least, most = depth_of(facts, event, name)
+        return least + (_kept(facts, event) if name == STAGING else 0), most
     return None
+
+
+def _kept(facts: Facts, event: Operate) -> int:
+    """How many messages were due, and stay on the staging queue for certain, because nothing takes them."""
+    found = [(send, ending_of(facts, copy)) for send in facts.delayed for copy in send.copies.values()]
+    return sum(
+        ending.ends == STAYS and _is_over(facts, send, event) and (ending.until is None or event.seq < ending.until.seq)
+        for send, ending in found
+        if ending is not None
+    )
+
+
+def _is_over(facts: Facts, send: Send, event: Operate) -> bool:
+    due = facts.delays.due(send)
+    return due is not None and due.span[1] < event.t0
 
 
 def taken(facts: Facts) -> list[Operate]:

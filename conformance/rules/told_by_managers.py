@@ -16,12 +16,15 @@ from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, 
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
-from brokerproof.conformance.facts.releases import PUT, STAYS, Ending, endings_of, number, takes_letters
+from brokerproof.conformance.facts.releases import PLENTY, PUT, STAYS, Ending, endings_of, number, takes_letters
 from brokerproof.conformance.facts.rows import Delivery, Send
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 KIND: Final = "JMS_IBM_MsgType"
+#: Asks that a report have its message's own correlation id.
+PASSED: Final = "JMS_IBM_Report_Pass_Correl_ID"
 #: MQMT_REPORT, and the feedback of an expiration, an arrival and a delivery.
 REPORTS: Final = 4
 OTHERS: Final = {258: "JMS_IBM_Report_Expiration", 259: "JMS_IBM_Report_COA", 260: "JMS_IBM_Report_COD"}
@@ -44,13 +47,13 @@ def letters(facts: Facts) -> list[Delivery]:
     return [one for one in found if REASON in (one.event.headers or {})] if is_managed(facts) else []
 
 
-def _applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
+def applies(row: dict[str, Value], reason: int, size_bytes: int) -> bool:
     """Whether a queue with these attributes may not take a message for that reason."""
     if reason == INHIBITED:
         return row["PUT"] == "DISABLED"
     if reason == TOO_BIG:
-        return size_bytes > int(row["MAXMSGL"])
-    return reason == FULL and int(row["MAXDEPTH"]) < 5000
+        return size_bytes > int(row.get("MAXMSGL", NEVER))
+    return reason == FULL and int(row.get("MAXDEPTH", PLENTY)) < PLENTY
 
 
 @rule("DLY-051", over=letters, handles=KINDS)
@@ -69,7 +72,7 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
         known: list[Objects | None] = [state.objects for state in states(facts)]
         if headers.get(TARGET) != send.dest.name:
             yield broken("another-target", letter, why=f"{TARGET} {headers.get(TARGET)!r} is not its target")
-        elif any(one is None or _applies(one.queue(send.dest.name), reason, send.event.size) for one in known):
+        elif any(one is None or applies(one.queue(send.dest.name), reason, send.event.size) for one in known):
             yield held("it-says-why", NAMES[reason])
         else:
             yield broken("another-reason", letter, why=f"{NAMES[reason]} never applied to {send.dest.name}")
@@ -93,7 +96,7 @@ class Told:
             mine = endings_of(facts, send)
             place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
             for kind in ASKED:
-                if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(send, kind, mine):
+                if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(facts, send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
                         told = [ending.reason for ending in mine if ending is not None and ending.told]
@@ -125,8 +128,8 @@ def _wants(send: Send, kind: str) -> bool:
     return number(send.event.headers.get(kind)) & PLAIN[kind] > 0
 
 
-def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
-    """Whether what a message wants to be told of has happened, for certain."""
+def _happened(facts: Facts, send: Send, kind: str, endings: list[Ending | None]) -> bool:
+    """Whether what a message wants to be told of has happened, for certain, and before nobody listened any more."""
     if kind == ASKED[0]:
         return any(ending is not None and ending.told for ending in endings)
     copies = list(send.copies.values()) if send.dest.kind == "queue" and send.event.tx is None else []
@@ -135,7 +138,9 @@ def _happened(send: Send, kind: str, endings: list[Ending | None]) -> bool:
         return any("xpired" in cause for cause in letters_)
     if kind == ASKED[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        came = now or any(copy.deliveries for copy in copies)
+        drain = facts.phases.get("drain")  # its target may have taken it that late
+        soon_ns = NEVER if drain is None or "reply-to" not in send.event.headers else drain.t0 - RETRY_NS
+        came = now or any(one.event.t1 < soon_ns for copy in copies for one in copy.deliveries)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
@@ -223,7 +228,7 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
         return f"nobody had asked for it with {kind}"
     if number(headers.get(KIND)) != REPORTS:
         return f"{KIND} is {headers.get(KIND)!r}"
-    if not headers.get("correlation-id"):
+    if not headers.get("correlation-id") and not any(PASSED in one.event.headers for one in asked):
         return "it names no message"
     if lacks := _lacks(asked, report):
         return f"none of these messages had its {lacks}"

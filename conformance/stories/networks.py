@@ -8,7 +8,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSp
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps.consume import Ack, Subscribe, Take
-from brokerproof.conformance.experiment.steps.fault import Cut
+from brokerproof.conformance.experiment.steps.fault import Cut, Resume, Stall
 from brokerproof.conformance.experiment.steps.operation import Restart
 from brokerproof.conformance.experiment.steps.send import Send
 from brokerproof.conformance.experiment.steps.waiting import Advance, Settle
@@ -52,8 +52,23 @@ def waiting(*, persistent: bool) -> Program:
     return over(lost, taken, persistent=True)
 
 
-def stories() -> list[Story]:
-    """Of networks of brokers."""
+def held_up(*, ttl_ms: int) -> Program:
+    """The way to the far broker stands still for ten seconds while three messages are to cross."""
+    waits: list[AnyStep] = [Stall(toward="broker"), Send(count=3, ttl_ms=ttl_ms), Advance(ms=10 * SECOND), Resume()]
+    return over(waits, [Advance(ms=2 * SECOND), Take(deadline_ms=2 * VAIN, count=3), Ack(upto=2), Settle()])
+
+
+def sent_again(*, forgets: bool) -> Program:
+    """What the far broker answers reaches the bridge no more, so it sends three messages again that were consumed; the
+    far broker's audit knows them, unless it was killed in between.
+    """
+    unheard: list[AnyStep] = [Stall(toward="client"), Send(count=3), Take(deadline_ms=2 * VAIN, count=3), Ack(upto=2)]
+    killed: list[AnyStep] = [Restart(how="kill", broker=1)] if forgets else []
+    return over(unheard, [Advance(ms=SECOND), Cut(), *killed, Resume(), Advance(ms=5 * SECOND)], persistent=True)
+
+
+def _lives() -> list[Story]:
+    """What life remains where clocks differ."""
     return [
         Story(
             "000-network-honours",
@@ -99,6 +114,34 @@ def stories() -> list[Story]:
             "bridge-delays-again",
             beyond=True,
         ),
+    ]
+
+
+def _ways() -> list[Story]:
+    """What a bridge loses and doubles."""
+    return [
+        Story(
+            "000-network-stalled",
+            "the way between two brokers stands still for longer than messages live: they die at the far one",
+            "links",
+            Half(held_up(ttl_ms=5 * SECOND), {"consumed": 0, "dead": 3}),
+            Half(held_up(ttl_ms=LIFE), {"consumed": 3, "dead": 0, "GEN-174": "satisfied"}),
+            "a time to live beyond the longest stall; a monitor on the bridge's connection ends it earlier",
+            "messages that nobody wants any more are carried, too",
+            "bridge-hoards",
+            beyond=True,
+        ),
+        Story(
+            "000-network-audit",
+            "a bridge sends again what was not confirmed, and a far broker that was killed has forgotten its audit",
+            "links",
+            Half(sent_again(forgets=True), {"consumed": 3, "drained": 3}),
+            Half(sent_again(forgets=False), {"consumed": 3, "drained": 0, "GEN-170": "satisfied"}),
+            "restart a broker when the bridges to it have nothing unconfirmed",
+            "none; it may die all the same, so consumers must know what they have had",
+            "crossing-taken-again",
+            beyond=True,
+        ),
         Story(
             "000-network-cut",
             "a bridge dies, and the near broker is killed: what waited for it and was not persistent is gone",
@@ -111,3 +154,8 @@ def stories() -> list[Story]:
             beyond=True,
         ),
     ]
+
+
+def stories() -> list[Story]:
+    """Of networks of brokers."""
+    return [*_lives(), *_ways()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -40,12 +42,27 @@ BROKER = """[broker]
 generation.delay = "ibm-mq"
 mqsc = ["ALTER QMGR DEADQ('ActiveMQ.DLQ')"]
 """
+#: What a sender throws, in a Java machine of its own.
+THROWN = """import sys, jpype
+from brokerproof.conformance.agents.java import reason_of
+jpype.startJVM(classpath=sys.argv[1].split(":"))
+for number in (2053, 2009):
+    thrown = jpype.JClass("jakarta.jms.JMSException")("not sent")
+    thrown.setLinkedException(jpype.JClass("com.ibm.mq.MQException")(2, number, None))
+    found = reason_of(thrown)
+    print(found and found.text)
+"""
 #: A program each, and what it must show. What concerns the queue manager itself is left out, as on a real one.
 PLAYED = {
     "mq-table-of-refusals": ("DLY-049",),
     "mq-refuses-what-cannot-be-delayed": ("DLY-039",),
     "mq-target-inhibited-at-the-release": ("DLY-049",),
     "mq-refuses-while-put-is-disabled": ("DLY-049",),
+    "mq-endings-of-a-release": ("DLY-032", "DLY-049"),
+    "mq-no-room-on-either-queue": ("DLY-032", "DLY-049"),
+    "mq-publications-on-the-staging-queue": ("DLY-020",),
+    "mq-taken-off-the-staging-queue": ("DLY-020", "DLY-049"),
+    "mq-cap-on-expiry": ("DLY-006",),
     "live-delay": ("DLY-001",),
     "live-delay-ttl": ("DLY-006",),
 }
@@ -100,3 +117,13 @@ def test_up_to_the_connection(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     assert "JMSWMQ0018: Failed to connect to queue manager 'QM1'" in said.out + said.err
     assert f"127.0.0.1({port})" in said.out + said.err
     assert "secret" not in said.out + said.err
+
+
+def test_reasons_are_read_from_ibm_s_own_exceptions() -> None:
+    """A refusal of a queue manager is one, though its client only throws; a broken connection is none."""
+    try:
+        path = class_path(read_profile(PROFILE))
+    except (ToolMissing, ToolFailed) as error:
+        not_run(str(error))
+    done = subprocess.run([sys.executable, "-c", THROWN, path], check=False, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["2053 MQRC_Q_FULL: jakarta.jms.JMSException: not sent", "None"], done.stderr

@@ -1,7 +1,8 @@
 """Report messages: what a sender may ask to be told, and what it is told.
 
 * A message asks by properties of IBM's JMS classes (``JMS_IBM_Report_Exception`` …) or their MQRO numbers; the report
-  goes to its JMSReplyTo, its correlation id is the message's id, its persistence and priority the message's.
+  goes to its JMSReplyTo, its correlation id is the message's id, its persistence and priority the message's. With
+  ``JMS_IBM_Report_Pass_Msg_ID`` it has the message's own id, with ``…_Pass_Correl_ID`` its correlation id.
 * It shows nothing of the body, its first 100 bytes (WITH_DATA), or all of it (WITH_FULL_DATA): of the message as it was
   sent, without the header of the staging queue.
 * Exception and expiration reports are made where a message waits; confirmations (COA, COD) only at its real target;
@@ -26,6 +27,9 @@ KINDS: Final[dict[str, tuple[str, int, int, int]]] = {
     "coa": ("JMS_IBM_Report_COA", 0x100, 0x300, 0x700),
     "cod": ("JMS_IBM_Report_COD", 0x800, 0x1800, 0x3800),
 }
+#: MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID.
+OWN_ID: Final = ("JMS_IBM_Report_Pass_Msg_ID", 0x80)
+OWN_CORRELATION: Final = ("JMS_IBM_Report_Pass_Correl_ID", 0x40)
 DISCARD: Final = ("JMS_IBM_Report_Discard_Msg", 0x08000000)
 DATA_BYTES: Final = 100
 #: MQMT_REPORT, and the feedback of reports that have no reason code.
@@ -65,15 +69,16 @@ class Reports:
         shown = self.wanted(message, kind)
         if shown is None:
             return None
+        passed = number(message, OWN_CORRELATION[0]) & OWN_CORRELATION[1] > 0
         told: dict[str, Property] = {"JMS_IBM_MsgType": REPORT, "JMS_IBM_Feedback": feedback or FEEDBACK[kind]}
         return Message(
-            f"{message.message_id}-{kind}",
+            message.message_id if number(message, OWN_ID[0]) & OWN_ID[1] else f"{message.message_id}-{kind}",
             message.reply_to,
             message.body[:shown],
             timestamp_ms=now.wall_ms,
             persistent=message.persistent,
             priority=message.priority,
             properties=told,
-            correlation_id=message.message_id,
+            correlation_id=message.correlation_id if passed else message.message_id,
             form=message.form,
         )

@@ -113,3 +113,19 @@ def test_no_queue_is_declared_twice_and_dead_letters_have_none_of_their_own(talk
     talk.sent()
     talk.agent.ask(ops.Send(dest="queue://ActiveMQ.DLQ", message="p0/2"))
     assert declared == [("q0", {"x-dead-letter-routing-key": "DLQ"}), ("DLQ", {})]
+
+
+def test_a_delay_is_a_header_in_the_exchange_that_holds_back(talk: Talk) -> None:
+    """To which its queue is bound. Without a word for it, it is refused, and nothing is published at once."""
+    asked: list[tuple[Any, ...]] = []
+    for name in ("exchange_declare", "queue_bind"):
+        setattr(talk.channel, name, lambda *told, **_: asked.append(told))
+    refused = talk.agent.reply(talk.agent.ask(ops.Send(dest="queue://q0", message="p0/0", delay_ms=500)))
+    assert ("names.amqp091.headers.delay" in str(refused), talk.channel.published, asked) == (True, [], [])
+    talk.agent.agent.words = {**talk.agent.agent.words, "delay": "x-delay"}
+    assert talk.sent(delay_ms=500).headers == {"x-delay": 500}
+    assert talk.channel.published[-1][:2] == ("brokerproof.delayed", "queue://q0")
+    assert ("brokerproof.delayed", "x-delayed-message") in asked
+    assert ("q0", "brokerproof.delayed", "queue://q0") in asked
+    assert talk.sent().headers is None
+    assert talk.channel.published[-1][:2] == ("", "q0")

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.dialogues import HELLO, PATIENCE_NS, cho
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history import Probe as Probed
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import AnyStep, Probe
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Operate, Probe
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import simulate
 
@@ -119,6 +119,13 @@ def test_a_broker_without_room_or_one_that_restamps_may_answer_otherwise() -> No
     assert decided() == [2]
     assert decided(memory_limit_bytes=16 * 1024) == [0]
     assert decided(timestamping=TimeStampingSpec(future_only=True)) == [0]
+
+
+@pytest.mark.parametrize(("before", "decided"), [(True, 0), (False, 2)])
+def test_an_operator_may_leave_no_room_from_then_on(before: bool, decided: int) -> None:
+    limit, probe = Operate(op="limit", limit_bytes=16 * 1024), Probe(fault=0, ms=10_000, dialogues=(ECHO,))
+    found = judge_history(run_all([limit, probe] if before else [probe, Advance(ms=20_000), limit]))
+    assert [one.decided for one in found if one.requirement == "GEN-191"] == [decided]
 
 
 @pytest.mark.parametrize("limits", [{"memory_limit_bytes": 16 * 1024}, {"pending_message_limit": 3}])

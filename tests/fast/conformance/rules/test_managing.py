@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
@@ -102,6 +103,24 @@ def denied(event: Any) -> bool:
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2046 MQRC_OPTIONS_ERROR: x")]}),
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2013 MQRC_EXPIRY_ERROR: x")]}),
         ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.dest == "q1", {"dest": "q0"}),
+        (
+            "DLY-054",
+            NAMED,
+            lambda e: isinstance(e, Arrive) and e.message == "p0/2",
+            {"dest": DEAD_LETTERS, "original_dest": "q2", "headers": {"MQDLH_Reason": 2053}},
+        ),
+        (
+            "DLY-050",
+            "mq-taken-off-before-a-kill",
+            lambda e: isinstance(e, Operate) and e.command == "DISPLAY STAGED" and len(e.shown) < 6,
+            {"shown": ["STAGED is empty"]},
+        ),
+        (
+            "DLY-050",
+            "mq-endings-of-a-release",
+            lambda e: isinstance(e, Operate) and e.shown == ["DELAYPROC STATUS(RUNNING) CURDEPTH(10)"],
+            {"shown": ["DELAYPROC STATUS(RUNNING) CURDEPTH(8)"]},
+        ),
         ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.priority == 7, {"priority": 4}),
         ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.dest == "q1" and e.persistent, {"persistent": False}),
     ],
@@ -146,6 +165,14 @@ def letter(event: Any) -> bool:
 )
 def test_what_nobody_told_is_missed(requirement: str, name: str, which: Callable[[Any], bool]) -> None:
     assert without(name, which)[requirement].verdict is VerdictKind.VIOLATED
+
+
+def test_what_went_to_an_alias_and_came_nowhere_is_lost() -> None:
+    history = simulate(programs()[NAMED])
+    events: list[Any] = list(history.events)
+    kept = [e for e in events if isinstance(e, Send) or getattr(e, "message", "") != "p0/2"]
+    verdict = judged(History(history.header, kept))["DLY-054"]
+    assert (verdict.verdict, verdict.outcome) == (VerdictKind.VIOLATED, "lost")
 
 
 @pytest.mark.parametrize(

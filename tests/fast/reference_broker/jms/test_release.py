@@ -90,6 +90,19 @@ def test_an_exception_report_shows_as_much_as_was_asked_for(option: int, shown: 
     assert report.message.properties["JMS_IBM_Feedback"] == 2051
 
 
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_report_has_ids_of_its_own_or_its_message_s(passed: bool) -> None:
+    b = Bench(*WITH_DEADQ)
+    own: dict[str, Any] = {"JMS_IBM_Report_Pass_Msg_ID": "128", "JMS_IBM_Report_Pass_Correl_ID": 0x40}
+    sent = b.send(properties=EXCEPTION | (own if passed else {}), reply_to=REPLY)
+    b.manager.mqsc(INHIBIT.format("Q"))
+    b.advance(1000)
+    report = b.app.receive(REPLY)
+    assert report is not None
+    ids = (report.message.message_id, report.message.correlation_id)
+    assert ids == ((sent, None) if passed else (f"{sent}-exception", sent))
+
+
 def test_without_a_dead_letter_queue_it_is_tried_again_and_holds_up_nobody() -> None:
     b = Bench()
     b.send()

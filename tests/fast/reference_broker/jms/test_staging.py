@@ -156,6 +156,7 @@ def test_confirmations_wait_for_the_real_target() -> None:
         "JMS_IBM_Report_COD": 0x800,
         "JMS_IBM_Report_PAN": 1,
         "JMS_IBM_Report_NAN": 2,
+        "JMS_IBM_MQMD_Report": 4,  # MQRO_ACTIVITY
     }
     b.send(reply_to="queue://REPLY", properties=asked)
     assert b.depth("queue://REPLY") == 0
