@@ -39,7 +39,7 @@ from brokerproof.conformance.facts.settling import (
     spend,
     unpledge,
 )
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, touches
 from brokerproof.conformance.facts.stalls import Stall
 from brokerproof.conformance.facts.strains import note
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
@@ -144,7 +144,7 @@ class Attachments:
 
     def _host_gone(self, client: Client, how: str, event: Event) -> None:
         client.ends.append(event)
-        late = any(low <= event.t1 and high >= event.t0 for low, high in client.busy)
+        late = touches(client.busy, (event.t0, event.t1))
         self._all_look_away(client, event, unread=late or client.unanswered)
         connection = client.connection
         client.connection += 1

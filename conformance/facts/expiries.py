@@ -23,7 +23,7 @@ from brokerproof.conformance.facts.expiration import Death, may_die, maybe_resta
 from brokerproof.conformance.facts.policy import believes_clients
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
 from brokerproof.conformance.facts.rows import LATE, Copy, Delivery, Destination, Reading, Send
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, touches
 from brokerproof.conformance.facts.tables import Tables
 
 Deaths = Callable[[Send], Death | None]
@@ -267,12 +267,6 @@ def hidden_spans(tables: Tables, dest: Destination) -> list[Span]:
         else:
             apart.append((low, high))
     return apart
-
-
-def touches(apart: list[Span], span: Span) -> bool:
-    """Whether a span touches one of those that are apart and rising."""
-    place = bisect_right(apart, (span[1], NEVER))
-    return place > 0 and apart[place - 1][1] >= span[0]
 
 
 def _is_awaited(copy: Copy) -> bool:

@@ -9,7 +9,7 @@ from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Subscription, Window
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, touches
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
 
@@ -103,8 +103,8 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
             unsure += min(window.undone, max(0, window.held - window.session.prefetch))  # it waits for room again
         elif window.session.traits.seen_when_taken and tables.vain.get(window.session.name):
             guessed += 1  # what came when the call was just over
-        if any(low <= reading.event.t1 and high >= reading.event.t0 for low, high in window.session.client.busy):
-            guessed += 0 if tables.simulated else window.session.prefetch  # a real slow link may still carry them
+        if not tables.simulated and touches(window.session.client.busy, reading.span):
+            guessed += window.session.prefetch  # a real slow link may still carry them
     for browser in tables.lookers.values():
         if looks_at(browser.event, dest):
             ledger.browsing += browser.shown if browser.sure and browser.holds else 0

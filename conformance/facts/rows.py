@@ -32,7 +32,7 @@ from brokerproof.conformance.experiment.traits import UNKNOWN, Traits
 from brokerproof.conformance.facts.epochs import Epoch
 from brokerproof.conformance.facts.ledger import Ledger
 from brokerproof.conformance.facts.policy import Applied
-from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.spans import NEVER, Span, touches
 from brokerproof.conformance.facts.stalls import Stall
 from brokerproof.conformance.facts.traits import is_selective
 
@@ -354,8 +354,8 @@ class Client:
 
     def stalled(self, t0: int, t1: int) -> bool:
         """Whether its link was stalled, or a slow one busy for long, at any instant of ``[t0, t1]``."""
-        spans = [stall.span() for stall in self.stalls] if self.stalls else []
-        return any(low <= t1 and high >= t0 for low, high in (*spans, *self.busy))
+        spans = [stall.span() for stall in self.stalls]
+        return touches(self.busy, (t0, t1)) or any(low <= t1 and high >= t0 for low, high in spans)
 
 
 class Window:

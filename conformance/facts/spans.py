@@ -5,6 +5,7 @@ A span is (earliest, latest) in true nanoseconds. ``NEVER`` is later than any in
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
@@ -26,3 +27,9 @@ def before(one: Span, other: Span) -> bool | None:
 def ms(true_ns: int) -> str:
     """An instant or a duration for a text."""
     return "never" if true_ns >= NEVER else f"{true_ns / NS_PER_MS:.3f} ms"
+
+
+def touches(apart: list[Span], span: Span) -> bool:
+    """Whether a span touches one of those that are apart and rising."""
+    place = bisect_right(apart, (span[1], NEVER))
+    return place > 0 and apart[place - 1][1] >= span[0]

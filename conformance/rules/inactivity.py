@@ -22,7 +22,7 @@ from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery
-from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.facts.spans import NEVER, ms, touches
 from brokerproof.conformance.facts.strains import strained
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
@@ -237,8 +237,8 @@ def _in_window(facts: Facts, link: Link, silence: Silence, close: Closed, end: s
     due = f"the close was due from {ms(low_ns + limits.low_ns)} to {ms(high_ns + limits.high_ns)}"
     if early_ns < -limits.early_ns:
         yield broken("early", *rows, why=f"too early, {due}", slack_ns=early_ns)
-    elif not own and silence.veiled:
-        return  # when it happened is hidden by the stall
+    elif not own and (silence.veiled or touches(link.connection.client.busy, (silence.high_ns, close.t1))):
+        return  # when it happened is hidden by the stall, or stood behind what a slow link carried
     elif late_ns < -limits.late_ns:
         yield broken("late", *rows, why=f"too late, {due}", slack_ns=late_ns)
     elif sure_early_ns >= -limits.early_ns and sure_late_ns >= -limits.late_ns:
