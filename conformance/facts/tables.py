@@ -137,8 +137,6 @@ class Tables:
         self.durable_ends: list[Unsubscribe] = []
         self.restarts: list[Event] = []
         self.pauses, self.strains = list[Pause](), list[Strain]()
-        #: Whether anybody sent what has no name here, as bridges do with messages of brokers.
-        self.unnamed = False
         #: Processes that ended, or hung, and nobody had asked them to.
         self.crashes: list[Crash] = []
         self.clock_steps: list[Fault] = []
@@ -164,7 +162,7 @@ class Tables:
         self.commits: dict[str, Commit] = {}
         #: What open transactions sent where: messages and bytes of their bodies; destinations where others may have.
         self.uncommitted: dict[str, tuple[int, int]] = {}
-        self.unsure: dict[str, bool] = {}
+        self.unsure, self.unnamed = dict[str, bool](), False  # unnamed: somebody sent what has no name, as bridges do
 
     # -- rows by name; made when they are first named
 

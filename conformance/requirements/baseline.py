@@ -176,6 +176,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-185",
     "GEN-190",
     "GEN-191",
+    "GEN-192",
     "INA-001",
     "INA-002",
     "INA-003",
