@@ -90,7 +90,8 @@ def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
         if dialogue is None or spoken.turn >= len(dialogue.turns) or not _has_room(facts, event, dialogue):
             return
         one = Utterance(event, place, dialogue, late_ns)
-        was_refused = one.turn.offer and any(reply.what in REFUSALS for reply in spoken.replies)
+        spared = one.turn.offer and not facts.simulated  # our own broker offers all of it
+        was_refused = spared and any(reply.what in REFUSALS for reply in spoken.replies)
         refused = was_refused or (refused and spoken.turn > 0)
         if not refused and _is_plain(facts.declared, dialogue):
             yield one

@@ -82,7 +82,9 @@ def unlimited(facts: Facts) -> list[Send | Reading]:
 def zero_is_no_limit(facts: Facts, row: Send | Reading) -> Findings:
     """A limit of 0 is no limit."""
     if isinstance(row, Send):
-        limited = any(dest.applied.memory_limit_bytes for dest in (row.dest, *facts.parts(row.event)))
+        parts = facts.parts(row.event)
+        unseen = [queue for part in parts for queue in facts.virtual_queues.get(part.name, ())]
+        limited = any(dest.applied.memory_limit_bytes for dest in (row.dest, *parts, *unseen))
         if not limited and not _limited_by(facts, row.event.t1):
             yield broken("refused", row)
         return
