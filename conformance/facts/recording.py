@@ -382,8 +382,8 @@ class Recording:
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
-            if isinstance(event, Nack):  # a refusal is no proof that nothing was done
-                delivery.copy.rejected = delivery.copy.rejected or not delivery.is_dead_letter
+            for one in self._meant(event.consumer, message) if isinstance(event, Nack) else ():
+                one.copy.rejected = one.copy.rejected or not one.is_dead_letter  # also if it was refused: who knows
             if event.result == "fail":
                 if delivery.state != HELD or not delivery.rollbacks:  # what was rolled back stays as it was
                     settle(tables, delivery, DOUBTFUL)
