@@ -46,8 +46,8 @@ def _served(facts: Facts, reading: Reading) -> Findings:
             return
     elif reading.waiting:
         copy, session = waits(facts, reading), server(reading)
-        if copy is None or session is None:
-            return
+        if copy is None or session is None or reading.uncommitted or reading.unsure:
+            return  # what open transactions sent there is in memory, and goes nowhere
         few = sum(window.held for window in reading.windows)
         why = f"consumers hold {few} messages, and others keep {reading.charged_elsewhere} of {limit} bytes"
         yield broken("starved", copy, session, reading, why=why)

@@ -113,7 +113,7 @@ def in_the_order_of_sending(facts: Facts, transaction: Transaction) -> Findings:
                 latest[key] = first
                 if before is not None:
                     yield held("in-order", "on a topic" if copy.dest.topic else "on a queue")
-            elif not maybe_elsewhere(facts, first):
+            elif not (maybe_elsewhere(facts, first) or maybe_elsewhere(facts, before)):
                 yield broken("reordered", before.send, send, first, before)
                 return
 
