@@ -446,6 +446,7 @@ class Recording:
 
     def _discard(self, event: Discard) -> None:
         meant = self._meant(event.consumer, event.message)
+        meant = [one for one in meant if one.state != SETTLED] or meant
         for delivery in meant:
             client = delivery.session.client
             if client.traits.widens_window and delivery is meant[-1]:

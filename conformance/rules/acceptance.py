@@ -133,6 +133,8 @@ def obeyed(facts: Facts) -> list[Request | LeftBehind]:
 
 def _waited(copy: Copy, operation: Operate) -> bool:
     send = copy.send
+    if operation.op == "move" and send.dest.kind == "virtual":
+        return False  # where it is moved to there may be another copy of it, that nobody ever saw
     return send.confirmed and not send.delayed and len(send.copies) == 1 and send.accepted[1] < operation.t0
 
 
