@@ -175,45 +175,46 @@ class Recording:
             unheard(tables, event)
         send = self._row(event.message)
         if send is None or send.event is not event:
-            self._indistinct(event)
+            self._count(event, None)
             return
         send.connection = send.client.connection
         send.after_seq = tables.freed_seq
-        bytes_max = event.size + OVERHEAD_MAX_BYTES
+        self._count(event, send)
+        if event.tx is not None:
+            send_in_transaction(tables, send, event.tx)
+        elif event.result == "ok":
+            accept(tables, send, (event.t0, event.t1))
+
+    def _count(self, event: SendEvent, send: Send | None) -> None:
+        """What is known of destinations, now that something was sent there. None: it is the same message once more, of
+        which the first one counts, or has no name, as bridges forward some: nobody can tell it from others.
+        """
+        tables, bytes_max = self.tables, event.size + OVERHEAD_MAX_BYTES
+        tables.unnamed = tables.unnamed or not event.message
         tables.epoch.send(event)
         delayed = event.delay_ms > 0 or event.deliver_at_ms is not None
-        timed = send.mortal or delayed or gets_expiration(tables.declared)
+        unsure = event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
+        timed = event.mortal() or delayed or gets_expiration(tables.declared)
         for part in tables.parts(event):
             tables.sent_bytes += bytes_max
-            part.sends.append(send)
+            if send is not None:
+                part.sends.append(send)
+            else:
+                tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
             part.epoch.send(event)
             part.sent_bytes += bytes_max
             part.timed += timed
             for queue in tables.virtual_queues.get(part.name, ()):
                 queue.timed += timed  # it may get a copy of which nobody knows
             part.ledger.sent += 1
-            part.ledger.loose += event.result != "fail" and (event.result != "ok" or event.tx is not None or delayed)
-            part.ledger.stirred = part.ledger.stirred or part.topic
+            part.ledger.loose += unsure or send is None
+            part.ledger.stirred = part.ledger.stirred or part.topic or send is None
             part.priorities[event.priority] = True
             part.grouped = part.grouped or event.group != ""
             if event.group:
                 tables.marks.put(marks.SELECTIVE, part.name, (event.t0, NEVER))
             if len(part.priorities) == 2:
                 tables.marks.put(marks.PRIORITY, part.name, (0, NEVER))
-        if event.tx is not None:
-            send_in_transaction(tables, send, event.tx)
-        elif event.result == "ok":
-            accept(tables, send, (event.t0, event.t1))
-
-    def _indistinct(self, event: SendEvent) -> None:
-        """The same message once more, of which the first one counts, or one without a name, as bridges forward."""
-        tables = self.tables
-        tables.unnamed = tables.unnamed or not event.message
-        for part in tables.parts(event):
-            part.ledger.stirred = True
-            part.ledger.sent += 1
-            part.ledger.loose += 1
-            tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
 
     def _row(self, message: str) -> Send | None:
         """The row of a message; frames can overtake the receipt of their send. None: nobody ever sent it."""
