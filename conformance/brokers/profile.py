@@ -214,6 +214,11 @@ class Profile(_Table, frozen=True):
     tolerances: Tolerances = Tolerances()
     known: KnownFile | None = None
 
+    @property
+    def restarts(self) -> bool | Literal["stop"]:
+        """``start.restart``, of one that is started at all."""
+        return self.start is not None and self.start.restart
+
 
 class Located(msgspec.Struct, eq=False):
     """A profile and where it is from: ``place`` heads its errors, ``here`` is the folder of its files. ``probed``:

@@ -266,7 +266,7 @@ class ProfileAdapter(Adapter):
             words.add("counters")
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
                 words.add("memory-counters")
-        if profile.start is not None and profile.start.restart:
+        if profile.restarts:
             words.add("restart")
         if profile.operator is not None:
             words.add("operator")
@@ -356,14 +356,13 @@ class ProfileAdapter(Adapter):
             if profile.start.clock == "none":
                 return 'start.clock = "none": the broker\'s clock cannot be skewed'
         offered = self.capabilities()
-        restart = profile.start is not None and profile.start.restart
-        if restart == "stop" and any(isinstance(step, Restart) and step.how == "kill" for step in program.each_step()):
+        kills = any(isinstance(step, Restart) and step.how == "kill" for step in program.each_step())
+        if kills and profile.restarts == "stop":
             return 'start.restart = "stop": nothing is promised of what a kill leaves'
         for dest in program.destinations:
             need = BY_KIND.get(dest.kind)
             if need is not None and need not in offered:
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
-        keeps = bool(restart)
         spec = program.broker
         if spec.redeliveries_max == profile.promises.redeliveries_max:
             spec = msgspec.structs.replace(spec, redeliveries_max=None)  # nobody need tell it
@@ -371,7 +370,7 @@ class ProfileAdapter(Adapter):
             if commands := strange(program):
                 return f"{self.label} is others', too, so nobody tells it {commands[0]!r}"
             spec = msgspec.structs.replace(spec, mqsc=[])
-        lacking = self._settings.lacking(spec, keeps=keeps, stamps=self._stamps())
+        lacking = self._settings.lacking(spec, keeps=bool(profile.restarts), stamps=self._stamps())
         if lacking:
             return f"{self.label} cannot be configured as the program asks: [settings] lacks {', '.join(lacking)}"
         return ""
@@ -381,12 +380,11 @@ class ProfileAdapter(Adapter):
 
     def effective(self, program: Program) -> Program:
         profile = self.located.profile
-        keeps = profile.start is not None and bool(profile.start.restart)
         told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
         if told.redeliveries_max is None:
             most = profile.promises.redeliveries_max
             told = msgspec.structs.replace(told, redeliveries_max=-1 if most == "unlimited" else most)
-        if keeps and "persistent" not in self._settings:
+        if profile.restarts and "persistent" not in self._settings:
             told = msgspec.structs.replace(told, persistent=program.broker.persistent)
         if profile.operator is not None:
             told = msgspec.structs.replace(told, mqsc=program.broker.mqsc)

@@ -22,6 +22,7 @@ from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.counters import Figures
+    from brokerproof.conformance.brokers.launching import Launcher
     from brokerproof.conformance.brokers.profiled import ProfileAdapter
     from brokerproof.conformance.brokers.servers import Server
 
@@ -54,7 +55,7 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         return
     if profile.start is not None and profile.start.clock != "none":
         questions.append(("start.clock", _clock))
-    if profile.start is not None and profile.start.restart:
+    if profile.restarts:
         questions.append(("start.restart", _restart))
     if not isinstance(profile.settings, str) and "timestamping" in profile.settings:
         questions.append(("settings.timestamping", _stamping))
@@ -122,16 +123,21 @@ def _restart(adapter: ProfileAdapter) -> Proof:
         assert running.server is not None, "only what is started can be restarted"
         with Line(running.access) as line:
             line.send(queue, "kept", persistent="true")
-        start = adapter.located.profile.start
-        stops = start is not None and start.restart == "stop"
-        (running.server.launcher.stop if stops else running.server.launcher.kill)()
-        running.server.launcher.start()
+        ended = begun_again(adapter, running.server.launcher)
         with Line(running.access) as line:
             line.subscribe(queue)
             found = line.message(ANSWER_MS)
     kept = found is not None and found.body == b"kept"
-    text = f"a persistent message is {'there' if kept else 'gone'} after a {'stop' if stops else 'kill'}"
+    text = f"a persistent message is {'there' if kept else 'gone'} after a {ended}"
     return Proof("start.restart", "ok" if kept else "wrong", text)
+
+
+def begun_again(adapter: ProfileAdapter, launcher: Launcher) -> str:
+    """Have a broker end as ``start.restart`` says that it may, and start it: how it ended, "stop" or "kill"."""
+    stops = adapter.located.profile.restarts == "stop"
+    (launcher.stop if stops else launcher.kill)()
+    launcher.start()
+    return "stop" if stops else "kill"
 
 
 def _stamping(adapter: ProfileAdapter) -> Proof:

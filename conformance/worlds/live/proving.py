@@ -21,7 +21,7 @@ from brokerproof.conformance.agents.protocol import AgentError, Browse, Reply
 from brokerproof.conformance.agents.provider import PROFILE
 from brokerproof.conformance.brokers.addresses import way_in
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
-from brokerproof.conformance.brokers.proving import Proof, counted
+from brokerproof.conformance.brokers.proving import Proof, begun_again, counted
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -123,7 +123,7 @@ class _Bench:
             yield self.proof("endpoints.jms.expiry_check", self._expiry_check)
         if not plays:
             return
-        if profile.start is not None and profile.start.restart:
+        if profile.restarts:
             yield self.proof("start.restart", self._restart)
         if profile.counters is not None:
             yield self.proof("counters.map", self._counters)
@@ -271,13 +271,12 @@ class _Bench:
         dest, sender = self._waiting_place(), self._desk()
         self._send(sender, dest, "kept", persistent=True)
         assert self._server is not None, "only what is started can be restarted"
-        self._server.launcher.kill()
-        self._server.launcher.start()
+        ended = begun_again(self._adapter, self._server.launcher)
         receiver = self._desk()
         self._attach(receiver, dest, "c0/1")
         if self._takes(receiver, "c0/1") is None:
-            raise Wrong("a persistent message is gone after a kill")
-        return "a persistent message is there after a kill"
+            raise Wrong(f"a persistent message is gone after a {ended}")
+        return f"a persistent message is there after a {ended}"
 
     def _counters(self) -> str:
         desk, dest = self._desk(), self._waiting_place()

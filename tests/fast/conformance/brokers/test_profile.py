@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.brokers import HERE
 from brokerproof.conformance.brokers.casting import cast
+from brokerproof.conformance.brokers.launching import Launcher
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profile import Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
-from brokerproof.conformance.brokers.proving import _answers
+from brokerproof.conformance.brokers.proving import _answers, begun_again
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
@@ -282,3 +284,11 @@ def test_a_kill_is_played_where_it_leaves_what_is_persistent(restart: str, reaso
     refusal = adapter.refusal(programs()["a-durable-ends-and-a-kill"])
     assert refusal.endswith(reason)
     assert bool(refusal) == bool(reason)
+
+
+@pytest.mark.parametrize(("restart", "how"), [("true", "kill"), ('"stop"', "stop")])
+def test_a_broker_is_ended_as_its_profile_says_that_it_may_be(restart: str, how: str) -> None:
+    adapter = ProfileAdapter(parsed(f'[start]\ncommand = ["x"]\nrestart = {restart}'))
+    launcher = Mock(spec=Launcher)
+    assert begun_again(adapter, launcher) == how
+    assert [name for name, *_ in launcher.method_calls] == [how, "start"]
