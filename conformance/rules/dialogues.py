@@ -293,17 +293,19 @@ def errors_are_the_end(_facts: Facts, one: Utterance) -> Findings:
 
 
 def told_ids(facts: Facts) -> list[tuple[Probe, dict[str, set[str]]]]:
-    """What messages a peer was given over STOMP: message-id -> bodies. An id that comes again may be a message's."""
+    """Peers that were given messages with different bodies over STOMP: message-id -> bodies. Of the same body twice
+    nobody knows whether it is one message that came again.
+    """
     found: list[tuple[Probe, dict[str, set[str]]]] = []
     for event in facts.probes:
         bodies: dict[str, set[str]] = {}
-        for turn in event.heard.turns if event.said.via == "stomp" else ():
-            for reply in turn.replies:
-                if reply.what == "MESSAGE":
-                    for line in [one for one in reply.lines if one.startswith(ID)][:1]:
-                        bodies.setdefault(line, set()).add(reply.body)
-        found.append((event, bodies))
-    return [(event, bodies) for event, bodies in found if len(set[str]().union(*bodies.values())) > 1]
+        given = [reply for turn in event.heard.turns for reply in turn.replies if reply.what == "MESSAGE"]
+        for reply in given:
+            if (line := next((one for one in reply.lines if one.startswith(ID)), None)) is not None:
+                bodies.setdefault(line, set()).add(reply.body)
+        if len(set[str]().union(*bodies.values())) > 1:
+            found.append((event, bodies))
+    return found
 
 
 @rule("GEN-192", over=told_ids)
