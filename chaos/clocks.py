@@ -60,10 +60,13 @@ class ClockReading:
 
 
 class ClockFile:
-    """The clock of one host. Every process started with its `clock_environment` follows it within about 1 ms."""
+    """The clock of one host. Every process started with its `clock_environment` follows it within about 1 ms, and has
+    its time zone (whole hours east of Greenwich).
+    """
 
-    def __init__(self, path: Path, offset_ms: int = 0) -> None:
+    def __init__(self, path: Path, offset_ms: int = 0, zone_hours: int = 0) -> None:
         self.path = path.absolute()
+        self.zone_hours = zone_hours
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.offset_us = 0
         self.set_offset_ms(offset_ms)
@@ -81,7 +84,7 @@ class ClockFile:
 
     def stand_at_us(self, wall_us: int) -> None:
         """Let the clock stand still (whole microseconds since the epoch); the next offset lets it go on."""
-        self._write(standing_line(wall_us))
+        self._write(standing_line(wall_us, self.zone_hours))
 
     def _write(self, line: str) -> None:
         staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
@@ -137,14 +140,20 @@ def offset_line(offset_us: int) -> str:
     return f"{'-' if offset_us < 0 else '+'}{seconds}.{micros:06d}\n"
 
 
-def standing_line(wall_us: int) -> str:
-    """The line of a clock that stands still, in UTC, for every process is in that zone; `BadOffset` outside of what a
-    clock can show.
+def standing_line(wall_us: int, zone_hours: int = 0) -> str:
+    """The line of a clock that stands still, in the local time of its processes; `BadOffset` outside of what a clock
+    can show.
     """
     seconds, micros = divmod(wall_us, 1_000_000)
     if type(wall_us) is not int or not 0 <= wall_us <= 2 * MAX_OFFSET_MS * 1000:
         raise BadOffset(wall_us, "us", 2 * MAX_OFFSET_MS * 1000)
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{micros:06d}\n"
+    local = time.gmtime(seconds + zone_hours * 3600)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', local)}.{micros:06d}\n"
+
+
+def zone_name(zone_hours: int) -> str:
+    """A time zone by its hours east of Greenwich, as the C library and the JVM both know it (the sign is POSIX's)."""
+    return f"Etc/GMT{-zone_hours:+d}" if zone_hours else "UTC"
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
@@ -164,7 +173,7 @@ def clock_environment(clock: ClockFile, base_env: Mapping[str, str]) -> dict[str
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # literally 1: any other text turns the faking on
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # literally 0: else every timed wait of a JVM returns at once
-        "TZ": "UTC",
+        "TZ": zone_name(clock.zone_hours),
     }
 
 

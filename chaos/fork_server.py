@@ -21,6 +21,7 @@ import runpy
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 from brokerproof.chaos.supervisor import PACKET_BYTES, PR_SET_PDEATHSIG
@@ -71,6 +72,7 @@ def _become(packet: bytes, channel: int, log: int) -> None:
     os.close(log)
     os.environ.clear()
     os.environ.update(request["env"])
+    time.tzset()
     sys.argv[1:] = request["argv"][3:]
 
 

@@ -11,10 +11,19 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 
 from brokerproof.conformance.agents.library import Stamps
-from brokerproof.conformance.agents.protocol import AgentEvent, Fail, Reply, encode
+from brokerproof.conformance.agents.protocol import PROTOCOL, AgentEvent, Fail, Reply, encode
 from brokerproof.conformance.agents.stamps import wall_reading
+
+
+def hello(agent: str, capabilities: Sequence[str]) -> dict[str, object]:
+    """What an agent says of itself: its name, what it can do, and its process's time zone in minutes east of
+    Greenwich.
+    """
+    zone_minutes = time.localtime().tm_gmtoff // 60
+    return {"agent": agent, "protocol": PROTOCOL, "capabilities": list(capabilities), "zone_minutes": zone_minutes}
 
 
 class Answers:

@@ -27,12 +27,11 @@ from zlib import crc32
 
 import msgspec
 
-from brokerproof.conformance.agents.answers import Answers
+from brokerproof.conformance.agents.answers import Answers, hello
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import FIELDS, LAST_MS, make_body, read_body, read_by_applications
 from brokerproof.conformance.agents.protocol import (
     NOT_CONNECTED,
-    PROTOCOL,
     UNSUPPORTED,
     Arrive,
     Browse,
@@ -263,7 +262,7 @@ class AsyncAgent(ABC):
         """Do it; None: the answer comes later."""
         operation = request.operation
         if isinstance(operation, Hello):
-            return {"agent": self.name, "protocol": PROTOCOL, "capabilities": list(self.capabilities)}
+            return hello(self.name, self.capabilities)
         if isinstance(operation, ops.ReadCounters):
             return {}
         if isinstance(operation, Quit | ops.Leave):

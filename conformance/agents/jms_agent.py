@@ -31,7 +31,7 @@ import jpype
 import msgspec
 
 from brokerproof.chaos.tools import find_java, java_home
-from brokerproof.conformance.agents.answers import Answers
+from brokerproof.conformance.agents.answers import Answers, hello
 from brokerproof.conformance.agents.java import (
     TRANSACTED,
     Consumer,
@@ -49,7 +49,6 @@ from brokerproof.conformance.agents.message import make_body, read_body
 from brokerproof.conformance.agents.protocol import (
     ALONE,
     NOT_CONNECTED,
-    PROTOCOL,
     UNSUPPORTED,
     AnyOperation,
     Browse,
@@ -142,11 +141,7 @@ class Agent:
 
     def _perform(self, request: AnyOperation) -> dict[str, object]:
         if isinstance(request, Hello):
-            return {
-                "agent": self._library.name,
-                "protocol": PROTOCOL,
-                "capabilities": list(self._library.capabilities),
-            }
+            return hello(self._library.name, self._library.capabilities)
         if isinstance(request, ReadCounters):
             return {}
         if isinstance(request, Connect):

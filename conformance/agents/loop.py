@@ -29,12 +29,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from brokerproof.conformance.agents.answers import Answers
+from brokerproof.conformance.agents.answers import Answers, hello
 from brokerproof.conformance.agents.library import RefusedError
 from brokerproof.conformance.agents.message import UNTOLD, arrival_of, read_body
 from brokerproof.conformance.agents.protocol import (
     NOT_CONNECTED,
-    PROTOCOL,
     UNSUPPORTED,
     Arrive,
     Browse,
@@ -146,7 +145,7 @@ class Agent(ABC):
         """Do it; None: the answer comes later."""
         operation, wire = request.operation, self._wire
         if isinstance(operation, Hello):
-            return {"agent": self.name, "protocol": PROTOCOL, "capabilities": list(self.capabilities)}
+            return hello(self.name, self.capabilities)
         if isinstance(operation, ops.ReadCounters):
             return {}
         if isinstance(operation, ops.Connect):

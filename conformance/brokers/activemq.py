@@ -5,7 +5,8 @@ Rules
   ``q0.RUN``.
 * A broker process serves one run after the other while the settings are the same. Its clock may only stay or go forward
   between runs: a JVM's timers (the expiry scan, heart-beats, the scheduler) stand still for the length of a step back.
-  A run that stepped it back, or that failed, spoils it.
+  A run that stepped it back, or that failed, spoils it. ``LANES`` runs go side by side, each on a process of its own;
+  who has been idle for longest is stopped, and no more are started at once than there are processors.
 * Delayed messages need the scheduler, and that a store on disk; a memory limit means something only where messages can
   go to a store. Programs without either get a broker that is all in memory, which starts faster.
 * Figures come through Jolokia (``managed.py``).
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,6 +105,8 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     "delay": (((0,), "activemq"),),
     "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
 }
+#: How many runs go side by side, most of whose time is waiting; how many idle processes are kept.
+LANES, IDLE_MAX = 4, 8
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
 _ASYNC_ONLY = (5, 15, 5)
 #: What the broker's log says when it gives a connection up.
@@ -169,6 +173,7 @@ class ActiveMQAdapter(Adapter):
     homes = True
     connects = True
     operations = OPERATIONS
+    workers = lanes = LANES
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:
@@ -179,7 +184,10 @@ class ActiveMQAdapter(Adapter):
         """Raises ``ToolMissing``, ``ToolFailed``, ``UnknownRelease`` or ``NotAHome``."""
         self.jars: BrokerJars = obtain(version, home)
         self.label = f"activemq {self.jars.version}"
+        #: Those whose latest run was longest ago come first.
         self._idle: list[ActiveMQEndpoint] = []
+        self._lock = threading.Lock()
+        self._starting = threading.Semaphore(os.cpu_count() or 1)
 
     def capabilities(self) -> list[str]:
         chosen = ["sync-dispatch"] if release_of(self.jars.version) < _ASYNC_ONLY else []
@@ -215,18 +223,21 @@ class ActiveMQAdapter(Adapter):
 
     def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
         options = options_of(program, connectors)
-        key = repr(options)
-        offset_ms = program.broker_host().clock.offset_ms
-        for endpoint in self._idle:
-            if endpoint.key == key and _reaches(endpoint.clock_file, offset_ms):
+        spec = program.broker_host().clock
+        key, offset_ms = repr((options, spec.zone_hours)), spec.offset_ms
+        with self._lock:
+            fitting = (one for one in self._idle if one.key == key and _reaches(one.clock_file, offset_ms))
+            endpoint = next(fitting, None)
+            if endpoint is not None:
                 self._idle.remove(endpoint)
-                if endpoint.broker.process.poll() is not None:
-                    raise NotReady(f"it ended while no run used it: {endpoint.broker.process.state()}")
-                if endpoint.clock_file is not None:
-                    endpoint.clock_file.set_offset_ms(offset_ms)
-                return endpoint
+        if endpoint is not None:
+            if endpoint.broker.process.poll() is not None:
+                raise NotReady(f"it ended while no run used it: {endpoint.broker.process.state()}")
+            if endpoint.clock_file is not None:
+                endpoint.clock_file.set_offset_ms(offset_ms)
+            return endpoint
         name = laboratory.fresh_name("activemq")
-        clock_file, _ = laboratory.clock(name, offset_ms)
+        clock_file, _ = laboratory.clock(name, offset_ms, spec.zone_hours)
         broker = ActiveMQ(
             laboratory.supervisor,
             self.jars,
@@ -235,18 +246,24 @@ class ActiveMQAdapter(Adapter):
             clock=clock_file,
             name=name,
         )
-        broker.start()
+        with self._starting:
+            broker.start()
         return ActiveMQEndpoint(self, key, broker, clock_file)
 
     def take_back(self, endpoint: ActiveMQEndpoint, *, spoilt: bool) -> None:
         """A run is over."""
         if spoilt or endpoint.broker.options.networks or endpoint.broker.process.poll() is not None:
             endpoint.broker.stop()
-        else:
+            return
+        with self._lock:
             self._idle.append(endpoint)
+            doomed, self._idle = self._idle[:-IDLE_MAX], self._idle[-IDLE_MAX:]
+        for one in doomed:
+            one.broker.stop()
 
     def close(self) -> None:
-        idle, self._idle = self._idle, []
+        with self._lock:
+            idle, self._idle = self._idle, []
         for endpoint in idle:
             endpoint.broker.stop()
 

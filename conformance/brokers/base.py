@@ -61,7 +61,7 @@ class Laboratory(Protocol):
     def supervisor(self) -> Supervisor:
         """Who starts and ends processes."""
 
-    def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
+    def clock(self, name: str, offset_ms: int, zone_hours: int = 0) -> tuple[ClockFile | None, dict[str, str]]:
         """A clock file, None where none can be had nor is needed, and the environment of a process on it."""
 
     def fresh_name(self, stem: str) -> str:

@@ -38,7 +38,7 @@ from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
 from brokerproof.conformance.brokers.version import version_of
-from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.operations import shared
@@ -237,7 +237,7 @@ class ProfileAdapter(Adapter):
     def first(self) -> Server:
         """The broker, started for the first time. Raises ``SuiteProblem`` if it does not serve."""
         try:
-            return self.server(BrokerSpec(), 0, alone=True)
+            return self.server(BrokerSpec(), ClockSpec(), alone=True)
         except (ProcessDiedAtStart, NotReady) as error:
             line = "start.command" if isinstance(error, ProcessDiedAtStart) else "start.ready"
             raise SuiteProblem(str(self.located.wrong(line, str(error)))) from None
@@ -350,9 +350,9 @@ class ProfileAdapter(Adapter):
         profile, clock = self.located.profile, program.broker_host().clock
         if network := super().refusal(program):
             return network
-        if clock.offset_ms or clock.drift_ppm:
+        if clock != ClockSpec():
             if profile.start is None:
-                return "[start] is missing: the broker's clock cannot be skewed"
+                return "[start] is missing: the broker's clock and its time zone cannot be chosen"
             if profile.start.clock == "none":
                 return 'start.clock = "none": the broker\'s clock cannot be skewed'
         offered = self.capabilities()
@@ -400,10 +400,10 @@ class ProfileAdapter(Adapter):
                 self.found()
             self.crowd.enter(alone=alone)
             return ProfileEndpoint(self, None, crowded=crowded)
-        offset_ms = program.broker_host().clock.offset_ms
-        return ProfileEndpoint(self, self.server(program.broker, offset_ms, alone=alone), crowded=crowded)
+        server = self.server(program.broker, program.broker_host().clock, alone=alone)
+        return ProfileEndpoint(self, server, crowded=crowded)
 
-    def server(self, spec: BrokerSpec, offset_ms: int, *, alone: bool) -> Server:
+    def server(self, spec: BrokerSpec, clock: ClockSpec, *, alone: bool) -> Server:
         arguments = self._settings.arguments(spec)
         told = {
             name: getattr(spec, name) for name in spec.__struct_fields__ if name in self._settings or name == "policies"
@@ -419,7 +419,7 @@ class ProfileAdapter(Adapter):
                 return cast("Launcher", kind(place))
             return CommandLauncher(place)
 
-        return self.servers.take(key, offset_ms, start, alone)
+        return self.servers.take(key, clock, start, alone)
 
     def close(self) -> None:
         self.servers.close()

@@ -16,7 +16,7 @@ from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, read_clock, stamps
 from brokerproof.conformance.brokers.promising import said
-from brokerproof.conformance.experiment.configuration import BrokerSpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.message import QUEUE
 
@@ -81,7 +81,7 @@ class _Running:
 
     def __enter__(self) -> _Running:
         if self._adapter.located.profile.start is not None:
-            self.server = self._adapter.server(self._spec, self._offset_ms, alone=True)
+            self.server = self._adapter.server(self._spec, ClockSpec(self._offset_ms), alone=True)
         self.access = self._adapter.access(STOMP, self.server)
         return self
 

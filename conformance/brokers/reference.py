@@ -192,7 +192,8 @@ class ReferenceAdapter(Adapter):
         name = laboratory.fresh_name("reference")
         config = laboratory.folder / f"{name}.toml"
         config.write_text(configuration(program.broker, program.broker_host().name), encoding="utf-8")
-        clock, env = laboratory.clock(name, program.broker_host().clock.offset_ms)
+        spec = program.broker_host().clock
+        clock, env = laboratory.clock(name, spec.offset_ms, spec.zone_hours)
         start = (
             ["brokerproof.reference_broker.server.__main__"]
             if self.mutant is None

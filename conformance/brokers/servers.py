@@ -26,6 +26,7 @@ from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.launching import Launcher
+    from brokerproof.conformance.experiment.configuration import ClockSpec
 
 #: Idle processes that are kept.
 IDLE_MAX = 16
@@ -71,7 +72,7 @@ class Servers:
     def take(
         self,
         key: str,
-        offset_ms: int,
+        spec: ClockSpec,
         start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
         alone: bool,
     ) -> Server:
@@ -80,7 +81,7 @@ class Servers:
         if owned:
             self._owners.acquire()
         try:
-            server = self._taken(key, offset_ms, start, alone or not self._shared)
+            server = self._taken(f"{key} {spec.zone_hours}", spec, start, alone or not self._shared)
         except BaseException:
             if owned:
                 self._owners.release()
@@ -91,12 +92,12 @@ class Servers:
     def _taken(
         self,
         key: str,
-        offset_ms: int,
+        spec: ClockSpec,
         start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
         alone: bool,
     ) -> Server:
         with self._lock:
-            server = next((one for one in self._servers if one.fits(key, offset_ms, alone=alone)), None)
+            server = next((one for one in self._servers if one.fits(key, spec.offset_ms, alone=alone)), None)
             if server is not None and server.launcher.process.poll() is not None:
                 server.spoilt = True
                 self._servers.remove(server)
@@ -105,14 +106,14 @@ class Servers:
                 server.users += 1
                 server.alone = alone
                 if server.clock is not None:
-                    server.clock.set_offset_ms(offset_ms)
+                    server.clock.set_offset_ms(spec.offset_ms)
                 self._servers.append(self._servers.pop(self._servers.index(server)))
                 return server
             supervisor, folder = self._house()
             self._started += 1
             name = f"{self._name}-{self._started}"
         (folder / name).mkdir()
-        clock = self._clock(folder / f"{name}.clock", offset_ms)
+        clock = self._clock(folder / f"{name}.clock", spec)
         launcher = start(supervisor, folder / name, name, clock)
         with self._starting:
             launcher.start()
@@ -156,12 +157,12 @@ class Servers:
             self._supervisor = Supervisor(self._folder, owns_folder=True)
         return self._supervisor, self._folder
 
-    def _clock(self, path: Path, offset_ms: int) -> ClockFile | None:
+    def _clock(self, path: Path, spec: ClockSpec) -> ClockFile | None:
         if not self._skewed:
             return None
         try:
-            return ClockFile(path, offset_ms)
+            return ClockFile(path, spec.offset_ms, spec.zone_hours)
         except (ToolMissing, ToolFailed):
-            if offset_ms:
+            if spec.offset_ms or spec.zone_hours:
                 raise
             return None

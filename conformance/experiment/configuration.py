@@ -140,6 +140,8 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     bytes_per_second: dict[str, int] = {}
     #: Client's name -> what passes its link may be late by up to twice as much.
     jitter_us: dict[str, int] = {}
+    #: Host's name -> how many hours east of Greenwich it is; UTC for others.
+    zones: dict[str, int] = {}
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
     #: How late a due message may be on an idle broker before "on time" is in doubt.
@@ -147,10 +149,13 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A host's wall clock against true time: a constant offset and a rate error in parts per million."""
+    """A host's wall clock against true time: a constant offset and a rate error in parts per million. What its local
+    time is ahead of UTC (whole hours, east of Greenwich) changes no instant.
+    """
 
     offset_ms: int = 0
     drift_ppm: int = 0
+    zone_hours: Annotated[int, msgspec.Meta(ge=-12, le=14)] = 0
 
 
 #: Name of the host that drains what is left at the first broker. A program must not use it.

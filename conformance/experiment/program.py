@@ -118,6 +118,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             delay_support=broker.delay_support,
             bytes_per_second={link.client: link.rate() for link in self.links if link.rate()},
             jitter_us={link.client: link.jitter_us for link in self.links if link.jitter_us},
+            zones={host.name: host.clock.zone_hours for host in self.hosts if host.clock.zone_hours},
             delay_max_ms=broker.delay_max_ms,
             redeliveries_max=broker.redeliveries_max,
             mqsc=broker.mqsc,

@@ -119,6 +119,8 @@ def resolved(name: str, program: Program) -> Script:
     for host in program.hosts:
         if host.role == "broker" and (host.clock.offset_ms or host.clock.drift_ppm):
             raise NotExpressible(f"{name}: the broker's clock ({host.name}) is skewed, which no client can do")
+        if host.clock.zone_hours:
+            raise NotExpressible(f"{name}: {host.name} is in another time zone, which a reproducer cannot be")
         if host.clock.drift_ppm:
             raise NotExpressible(f"{name}: the clock of {host.name} drifts, which a reproducer cannot do")
     for link in program.links:

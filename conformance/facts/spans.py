@@ -12,6 +12,7 @@ from typing import Final
 Span = tuple[int, int]
 NEVER: Final = 1 << 61
 NS_PER_MS: Final = 1_000_000
+NS_PER_HOUR: Final = 3_600_000 * NS_PER_MS
 #: When an event began, and when it had ended: what events are sorted and searched by.
 t0_of: Final = attrgetter("t0")
 t1_of: Final = attrgetter("t1")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
     ClockSpec,
@@ -100,6 +102,10 @@ GENERATIONS: Final = {
 MEMORY_GENERATIONS: Final = ("G1", "G3", "G0", "G2")
 
 
+#: Hours east of Greenwich.
+ZONES: Final = (0, 9, -8, 14)
+
+
 def one_of(chooser: Chooser, values: Any) -> Any:
     """One of these."""
     return values[chooser.below(len(values))]
@@ -130,6 +136,15 @@ def draw_frame(chooser: Chooser, features: tuple[str, ...] = ()) -> Program:
 def _draw_clock(chooser: Chooser, features: tuple[str, ...]) -> ClockSpec:
     drift_ppm = one_of(chooser, (100, -100)) if "drifts" in features and chooser.flag(50) else 0
     return ClockSpec(one_of(chooser, SKEWS_MS) if "skews" in features else 0, drift_ppm)
+
+
+def with_zones(chooser: Chooser, program: Program) -> Program:
+    """The same where each host has a time zone."""
+    zoned = [
+        msgspec.structs.replace(host, clock=msgspec.structs.replace(host.clock, zone_hours=one_of(chooser, ZONES)))
+        for host in program.hosts
+    ]
+    return msgspec.structs.replace(program, hosts=zoned)
 
 
 def _draw_monitor(chooser: Chooser) -> MonitorSpec:

@@ -82,7 +82,7 @@ def shared(program: Program) -> Program:
             host,
             clock=ClockSpec()
             if host is broker
-            else ClockSpec(host.clock.offset_ms - broker.clock.offset_ms, host.clock.drift_ppm),
+            else msgspec.structs.replace(host.clock, offset_ms=host.clock.offset_ms - broker.clock.offset_ms),
         )
         for host in program.hosts
     ]
@@ -120,7 +120,7 @@ def quick(program: Program) -> Program:
         return _quick(step, less)
 
     hosts = [
-        msgspec.structs.replace(host, clock=ClockSpec(less(host.clock.offset_ms), host.clock.drift_ppm))
+        msgspec.structs.replace(host, clock=msgspec.structs.replace(host.clock, offset_ms=less(host.clock.offset_ms)))
         for host in program.hosts
     ]
     links = [

@@ -20,7 +20,7 @@ from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep
 from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.epilogues import topics_of, with_dying_backlog, with_epilogue
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
-from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame
+from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame, with_zones
 from brokerproof.conformance.generate.networks import is_networkable, with_network
 from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.generate.scenarios import SCENARIOS
@@ -29,7 +29,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 10
+GENERATOR = 11
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -42,6 +42,8 @@ FAVOURITES = 4
 MANAGED_PERCENT = 20
 #: How many of 100 programs that could be networks of brokers are some.
 NETWORK_PERCENT = 6
+#: How many of 100 programs whose clocks differ have hosts in several time zones.
+ZONED_PERCENT = 25
 #: How many of 100 other programs with durable subscriptions end with one that stays away for too long.
 BACKLOG_PERCENT = 20
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
@@ -70,6 +72,12 @@ class StepPicker:
 def generate_program(chooser: Chooser) -> Program:
     """Draw a whole program."""
     features = draw_features(chooser)
+    program = _drawn(chooser, features)
+    # Last of all: a program without zones stays the one that it was before there were any.
+    return with_zones(chooser, program) if "skews" in features and chooser.flag(ZONED_PERCENT) else program
+
+
+def _drawn(chooser: Chooser, features: tuple[str, ...]) -> Program:
     managed = "queue-managers" in features and chooser.flag(MANAGED_PERCENT)
     program = extended(chooser, draw_frame(chooser, features), features)
     if managed:

@@ -222,8 +222,9 @@ def _host_candidates(host: HostSpec) -> Iterator[HostSpec]:
     replace = msgspec.structs.replace
     if host.clock != ClockSpec():
         yield replace(host, clock=ClockSpec())
-        if host.clock.drift_ppm:
-            yield replace(host, clock=ClockSpec(host.clock.offset_ms))
+        for field in ("drift_ppm", "zone_hours"):
+            if getattr(host.clock, field):
+                yield replace(host, clock=replace(host.clock, **{field: 0}))
         if abs(host.clock.offset_ms) > 1000:
             yield replace(host, clock=replace(host.clock, offset_ms=1000 if host.clock.offset_ms > 0 else -1000))
     if host.role == "client" and host.via != "stomp":

@@ -39,6 +39,7 @@ _ALL = (
            stamping(clocks.GivesLife)),
     Mutant("expiry-not-strict-1ms", "EXP-003", "A message is dead at its very expiration, 1 ms early.", "expiry",
            expiry(clocks.NotStrict)),
+    Mutant("clock-in-local-time", "EXP-029", "The broker takes its host's local time for the time.", local_time=True),
     Mutant("expiry-1ms-late", "EXP-004", "A message lives 1 ms too long.", "expiry", expiry(clocks.LateByOne)),
     Mutant("dead-letter-never", "EXP-005", "Expired messages vanish.", "dead_letter",
            clocks.ForgetsCopy),

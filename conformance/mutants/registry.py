@@ -38,8 +38,8 @@ class MutantError(ValueError):
 
 
 class Mutant(Struct, eq=False):
-    """One planted defect: a policy, the core, the node around it, the monitor of the broker or of the clients, or the
-    bridge between two brokers.
+    """One planted defect: a policy, the core, the node around it, the monitor of the broker or of the clients, the
+    bridge between two brokers, or how the broker reads its clock (simulated world).
     """
 
     id: str
@@ -54,6 +54,8 @@ class Mutant(Struct, eq=False):
     jms_client: type[ClientSession] | None = None
     node: type[Node] | None = None
     bridge: type[Bridge] | None = None
+    #: It takes its host's local time for the time.
+    local_time: bool = False
     live: bool = False
 
 
@@ -72,6 +74,7 @@ class Build:
         self.jms_client: type[ClientSession] = planted.jms_client or ClientSession
         self.make_node: type[Node] = planted.node or Node
         self.bridge: type[Bridge] = planted.bridge or Bridge
+        self.local_time = planted.local_time
 
     def node(self, journal: Journal | None = None) -> Node:
         """The broker."""

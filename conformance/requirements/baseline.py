@@ -86,6 +86,7 @@ BASELINE: tuple[str, ...] = (
     "EXP-026",
     "EXP-027",
     "EXP-028",
+    "EXP-029",
     "GEN-001",
     "GEN-002",
     "GEN-003",

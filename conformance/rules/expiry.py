@@ -34,7 +34,7 @@ from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.resuming import begun, is_resumed
 from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
-from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.spans import NS_PER_HOUR, NS_PER_MS
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import reasoned
 
@@ -309,6 +309,43 @@ def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings
         low_ns = facts.broker_clock.bounds_ns(from_ns, later.event.t1, NO_EVENT, later.event.seq)[0]
         slack_ns = death.high_ns - 1 - low_ns
         yield broken("handed-on", copy, first, later, why="it was dead when its consumer left", slack_ns=slack_ns)
+
+
+def beside_local_time(facts: Facts) -> list[Copy]:
+    """Copies of messages that die, at a broker whose local time is not UTC."""
+    return facts.rows(mortal_copies) if facts.declared.zones.get(facts.broker) else []
+
+
+@rule("EXP-029", over=beside_local_time, handles=KINDS, faults=CLOCKS, absence=True)
+def zones_make_no_difference(facts: Facts, copy: Copy) -> Findings:
+    """Time zones make no difference: a message lives and dies by instants, whatever the local time of the broker's
+    host says.
+    """
+    death, clock = facts.death(copy.send), facts.broker_clock
+    if death is None or copy.send.delayed or moves(copy):
+        return
+    zone_ns = facts.declared.zones[facts.broker] * NS_PER_HOUR
+    way = f"the broker's local time was {'ahead of' if zone_ns > 0 else 'behind'} UTC"
+    if copy.deliveries:
+        delivery = copy.deliveries[0]
+        from_ns, event = begun(delivery)
+        low_ns, high_ns = clock.bounds_ns(from_ns, event.t1, NO_EVENT, event.seq)
+        if is_resumed(delivery):
+            return
+    elif copy.dead_letters and not otherwise_dead(facts, copy, death):
+        delivery = copy.dead_letters[0]
+        event = delivery.event
+        low_ns, high_ns = clock.bounds_ns(copy.send.event.t0, event.t1, copy.send.event.seq, event.seq)
+    else:
+        return
+    lives = bool(copy.deliveries)
+    alive, other = high_ns < death.low_ns, low_ns + zone_ns >= death.high_ns
+    gone, back = low_ns >= death.high_ns, high_ns + zone_ns < death.low_ns
+    if (alive and other) or (gone and back):
+        if lives == alive:
+            yield held("by-instants", way)
+        else:
+            yield broken("by-local-time", copy, delivery, why=way)
 
 
 def found_dead(facts: Facts) -> list[Copy]:

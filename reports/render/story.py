@@ -438,7 +438,9 @@ def _host_words(program: Program, host: HostSpec) -> str:
 def _clock_words(host: HostSpec) -> str:
     clock = host.clock
     offset = milliseconds_text(clock.offset_ms, sign=True) if clock.offset_ms else "right"
-    return f"{offset}, drifting {clock.drift_ppm:+d} ppm" if clock.drift_ppm else offset
+    drift = f", drifting {clock.drift_ppm:+d} ppm" if clock.drift_ppm else ""
+    zone = f", local time UTC{clock.zone_hours:+d} h" if clock.zone_hours else ""
+    return f"{offset}{drift}{zone}"
 
 
 def _broker_words(program: Program) -> list[tuple[str, str]]:

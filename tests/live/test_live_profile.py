@@ -109,9 +109,9 @@ def test_a_first_profile_runs(laboratory: Laboratory, tmp_path: Path, capsys: py
     adapter = make_adapter(str(written(tmp_path)))
     assert isinstance(adapter, ProfileAdapter)
     try:
-        from brokerproof.conformance.experiment.configuration import BrokerSpec
+        from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
 
-        server = adapter.server(BrokerSpec(), 0, alone=True)
+        server = adapter.server(BrokerSpec(), ClockSpec(), alone=True)
         url = f"stomp://127.0.0.1:{server.launcher.ports['stomp']}"
         made = tmp_path / "made.toml"
         assert main(["profile", "init", url, "--out", str(made)]) == OK

@@ -31,7 +31,7 @@ from brokerproof.conformance.experiment.history import (
 )
 from brokerproof.conformance.experiment.history_file import parse_history
 from brokerproof.conformance.experiment.steps import Ack as AckStep
-from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Settle, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Advance, AnyStep, Clock, Freeze, Settle, Subscribe, Take, Thaw
 from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -108,6 +108,26 @@ def test_a_jump_is_proven_by_the_process_itself(laboratory: Laboratory, host: in
     assert before
     assert after
     assert after[0].wall_ms - before[-1].wall_ms == pytest.approx(jump_ms, abs=1000)
+
+
+def test_a_host_in_another_zone_reads_the_same_instants_also_from_a_clock_that_stands(laboratory: Laboratory) -> None:
+    base = program(SendStep(), Freeze(host=1), SendStep(), Advance(ms=300), Thaw(), SendStep())
+    zones = (9, -8, 5)
+    clocks = [
+        msgspec.structs.replace(host.clock, zone_hours=hours) for host, hours in zip(base.hosts, zones, strict=True)
+    ]
+    hosts = [msgspec.structs.replace(host, clock=clock) for host, clock in zip(base.hosts, clocks, strict=True)]
+    history = LiveWorld(ReferenceAdapter(), laboratory).run(msgspec.structs.replace(base, hosts=hosts))
+    assert history.header.declared is not None
+    assert history.header.declared.zones == {"b": 9, "p0": -8, "c0": 5}
+    frozen, thawed = events(history, Fault)
+    real = events(history, ClockSample, "drain")[0]
+    offset_ms = real.wall_ms - (real.t0 + real.t1) // 2_000_000
+    for host in ("b", "p0", "c0"):
+        for sample in events(history, ClockSample, host):
+            behind_ms = offset_ms - (sample.wall_ms - (sample.t0 + sample.t1) // 2_000_000)
+            stood = host == "p0" and frozen.t0 <= sample.t1 and sample.t0 <= thawed.t1
+            assert -100 < behind_ms < (2000 if stood else 100)
 
 
 def test_a_drifting_clock_drifts(laboratory: Laboratory) -> None:

@@ -47,7 +47,13 @@ class AgentHost:
     """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed."""
 
     def __init__(
-        self, name: str, via: str, process: Process, clock: ClockFile | None, words: tuple[str, ...] = ()
+        self,
+        name: str,
+        via: str,
+        process: Process,
+        clock: ClockFile | None,
+        words: tuple[str, ...] = (),
+        zone_hours: int = 0,
     ) -> None:
         self.name = name
         self.via = via
@@ -55,6 +61,9 @@ class AgentHost:
         self.words = words
         self.process = process
         self.clock = clock
+        self.zone_hours = zone_hours
+        #: What its process says of its time zone, in minutes east of Greenwich; None: nothing.
+        self.zone_minutes: int | None = None
         self.connected = False
         self.capabilities: list[str] = []
         #: When it last said anything; whether a request has been given up since then.
@@ -130,6 +139,7 @@ class AgentHost:
             text = f"answered hello with {said}; protocol {PROTOCOL} and a list of capabilities are wanted ({REQUIRED})"
             raise AgentError(self.name, text)
         self.capabilities = [str(word) for word in said["capabilities"]]
+        self.zone_minutes = said.get("zone_minutes")
 
     def fresh(self) -> None:
         """End its connection, so that another run can use it."""

@@ -137,7 +137,7 @@ class Hosts:
         """A process for a host, by the library that plays it on this broker."""
         endpoint = self.endpoints[self.broker_of(client)]
         agent = self.agents[client.name] = self.laboratory.hire(
-            endpoint.library(client.via), offset_ms, endpoint.words(client.via)
+            endpoint.library(client.via), offset_ms, endpoint.words(client.via), client.spec.clock.zone_hours
         )
         return agent
 
@@ -475,6 +475,12 @@ class Hosts:
     def check_skew(self, host: HostState) -> None:
         """The clock must be where the program wants it: a preload that does nothing is silent."""
         clock = self.clocks[host.name]
+        agent = self.agents.get(host.name)
+        if agent is not None and agent.zone_hours and agent.zone_minutes not in {None, agent.zone_hours * 60}:
+            raise SuiteProblem(
+                f"host {host.name} is {agent.zone_minutes} minutes ahead of UTC, not {agent.zone_hours} h as asked; "
+                "this machine does not know the zone (Debian: the package tzdata)"
+            )
         found = self.read_wall(host.name)
         if clock.file is None or found is None:
             return

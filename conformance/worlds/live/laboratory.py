@@ -81,19 +81,20 @@ class Laboratory:
 
     # -- agents
 
-    def hire(self, via: str, offset_ms: int, words: Sequence[str] = ()) -> AgentHost:
-        """An agent with its clock at this offset: one that waits for work, else a new one, not greeted yet. ``words``
-        are the options of its command; of somebody's own agent the whole command.
+    def hire(self, via: str, offset_ms: int, words: Sequence[str] = (), zone_hours: int = 0) -> AgentHost:
+        """An agent with its clock at this offset and in this zone: one that waits for work, else a new one, not greeted
+        yet. ``words`` are the options of its command; of somebody's own agent the whole command.
 
         Raises ``ToolMissing`` when a library is missing, or a skew is asked for and clocks cannot be skewed.
         """
         with self._lock:
-            fitting = (one for one in self._idle if (one.via, one.words) == (via, tuple(words)))
+            wanted = (via, tuple(words), zone_hours)
+            fitting = (one for one in self._idle if (one.via, one.words, one.zone_hours) == wanted)
             agent = next((one for one in fitting if self._fits(one, offset_ms)), None)
             if agent is not None:
                 self._idle.remove(agent)
         if agent is None:
-            return self.start(via, offset_ms, tuple(words))
+            return self.start(via, offset_ms, tuple(words), zone_hours)
         if agent.clock is not None:
             agent.clock.set_offset_ms(offset_ms)
         return agent
@@ -110,20 +111,20 @@ class Laboratory:
             return offset_ms == 0
         return agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
 
-    def start(self, via: str, offset_ms: int, words: tuple[str, ...]) -> AgentHost:
+    def start(self, via: str, offset_ms: int, words: tuple[str, ...], zone_hours: int = 0) -> AgentHost:
         """A new one. Raises as ``hire``."""
         module, library, extra = LIBRARIES.get(via, ("", "", ""))
         if module and importlib.util.find_spec(module) is None:
             raise ToolMissing(library, f"pip install 'brokerproof[{extra}]'")
         name = self.fresh_name(f"{via}-agent")
-        clock, env = self.clock(name, offset_ms)
+        clock, env = self.clock(name, offset_ms, zone_hours)
         argv = words if via == AGENT else (sys.executable, "-m", MODULES[via], *words)
         process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True, forked=via != AGENT)
-        return AgentHost(name, via, process, clock, words)
+        return AgentHost(name, via, process, clock, words, zone_hours)
 
     # -- clocks, names, links
 
-    def clock(self, name: str, offset_ms: int) -> tuple[ClockFile | None, dict[str, str]]:
+    def clock(self, name: str, offset_ms: int, zone_hours: int = 0) -> tuple[ClockFile | None, dict[str, str]]:
         """A clock file and the environment of a Python process on it.
 
         (None, an environment) where clocks cannot be skewed and none is asked for. Raises ``ToolMissing`` or
@@ -131,10 +132,10 @@ class Laboratory:
         """
         base = scrubbed(os.environ)
         try:
-            clock = ClockFile(self.folder / f"{name}.clock", offset_ms)
+            clock = ClockFile(self.folder / f"{name}.clock", offset_ms, zone_hours)
             return clock, clock_environment(clock, base)
         except (ToolMissing, ToolFailed):
-            if offset_ms:
+            if offset_ms or zone_hours:
                 raise
             return None, base
 

@@ -106,7 +106,8 @@ class LivePort:
         hosts, program, clients = self.hosts, self._program, self._state.clients
         for client in clients:
             if self._adapter.library(client.via) == STOMP:
-                hosts.agents[client.name] = self._laboratory.hire(STOMP, client.spec.clock.offset_ms)
+                clock = client.spec.clock
+                hosts.agents[client.name] = self._laboratory.hire(STOMP, clock.offset_ms, (), clock.zone_hours)
         for spec, bridge in zip(program.bridges(), self._state.bridges, strict=True):
             one = bridge_of(self._adapter, hosts, spec, bridge, program.at(spec))
             hosts.bridges[bridge.name] = self._bridges[bridge.name] = one

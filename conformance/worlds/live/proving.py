@@ -23,7 +23,7 @@ from brokerproof.conformance.brokers.addresses import way_in
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import Proof, begun_again, counted
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.configuration import BrokerSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.worlds.live.examining import ABSENT_MS, COMES_MS, Desk, Unproven, Wrong
 
@@ -52,7 +52,7 @@ def prove_by_agents(adapter: ProfileAdapter, laboratory: Laboratory) -> Iterator
     kinds, server = endpoints(adapter), None
     if kinds and adapter.located.profile.start is not None:
         try:
-            server = adapter.server(BrokerSpec(), 0, alone=True)
+            server = adapter.server(BrokerSpec(), ClockSpec(), alone=True)
         except BROKEN as error:
             yield Proof("start.command", "wrong", str(error))
             return

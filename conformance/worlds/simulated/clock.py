@@ -21,6 +21,8 @@ class VirtualClock:
     def __init__(self, spec: ClockSpec) -> None:
         self._base_ns = (EPOCH_MS + spec.offset_ms) * NS_PER_MS
         self._drift_ppm = spec.drift_ppm
+        #: What a broker that takes local time for time (a planted defect) is wrong by.
+        self.mistaken_ms = 0
         #: What it shows as long as it stands still.
         self._stands_ns: int | None = None
         #: What it showed last, unless it was changed since: one instant is asked for often.
@@ -30,7 +32,7 @@ class VirtualClock:
         """This instant on its host."""
         latest = self._latest
         if latest is None or latest.mono_ns != true_ns:
-            latest = self._latest = Now(true_ns, self.wall_ns(true_ns) // NS_PER_MS)
+            latest = self._latest = Now(true_ns, self.wall_ns(true_ns) // NS_PER_MS + self.mistaken_ms)
         return latest
 
     def wall_ns(self, true_ns: int) -> int:

@@ -55,6 +55,8 @@ REQUEST_NS = 1_000_000_000
 #: Operations that name a destination.
 _ADDRESSED = (ops.Send, ops.Subscribe)
 
+HOUR_MS = 3_600_000
+
 
 class SimulatedPort:
     """See the module's header. ``mutant`` plants a defect in the broker."""
@@ -95,6 +97,8 @@ class SimulatedPort:
         broker = BrokerHost(self.agenda, self._recorder, spec.name, clock=VirtualClock(spec.clock), journal=journal)
         try:
             self._parts = build(self._mutant, broker_config(self._program, spec.name))
+            if self._parts.local_time:
+                broker.clock.mistaken_ms = spec.clock.zone_hours * HOUR_MS
             broker.node = self._parts.node(journal)
         except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
             fail(broker, error)

@@ -170,6 +170,9 @@ def test_a_clock_that_stands_still_and_goes_on(tmp_path: Path) -> None:
     assert clock.offset_us == 1_000_000
     clock.set_offset_ms(1000)
     assert clock.path.read_text() == "+1.000000\n"
+    east = ClockFile(tmp_path / "east", zone_hours=9)
+    east.stand_at_us(1_795_219_200_000_123)
+    assert east.path.read_text() == "2026-11-21 09:00:00.000123\n"
     for value in (-1, 1.5, 1 << 62):
         with pytest.raises(BadOffset):
             standing_line(value)  # type: ignore[arg-type]

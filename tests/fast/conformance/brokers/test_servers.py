@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from brokerproof.conformance.brokers.servers import Servers
+from brokerproof.conformance.experiment.configuration import ClockSpec
 
 
 def test_no_more_are_started_at_once_than_there_are_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +31,7 @@ def test_no_more_are_started_at_once_than_there_are_processors(tmp_path: Path, m
                 together.append(True)
 
     def take(number: int) -> None:
-        servers.take(str(number), 0, lambda *_: cast("Any", Launcher()), alone=True)
+        servers.take(str(number), ClockSpec(), lambda *_: cast("Any", Launcher()), alone=True)
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(take, range(3)))
@@ -42,10 +43,10 @@ def test_no_more_runs_own_a_broker_at_once_than_lanes(tmp_path: Path, monkeypatc
     servers = Servers("fake", skewed=False, shared=True, lanes=1)
     monkeypatch.setattr(servers, "_house", lambda: (None, tmp_path))
     launcher: Any = SimpleNamespace(start=lambda: None, stop=lambda: None, process=SimpleNamespace(poll=lambda: None))
-    first = servers.take("", 0, lambda *_: launcher, alone=True)
+    first = servers.take("", ClockSpec(), lambda *_: launcher, alone=True)
     with ThreadPoolExecutor(1) as pool:
-        second = pool.submit(servers.take, "", 0, lambda *_: launcher, alone=True)
-        assert servers.take("", 0, lambda *_: launcher, alone=False) is not first
+        second = pool.submit(servers.take, "", ClockSpec(), lambda *_: launcher, alone=True)
+        assert servers.take("", ClockSpec(), lambda *_: launcher, alone=False) is not first
         assert not second.done()
         servers.give_back(first, spoilt=False)
         assert second.result(timeout=5).owned
