@@ -200,6 +200,9 @@ class ActiveMQAdapter(Adapter):
         limit = f"{self.label} has no limit of redeliveries of its own (redeliveries_max)" if limited else ""
         return limit or redelivery_refusal(program, self.label) or super().refusal(program)
 
+    def sharing_key(self, program: Program) -> str:
+        return repr((options_of(program), program.broker_host().clock.zone_hours))
+
     def effective(self, program: Program) -> Program:
         broker = program.broker
         stamping = broker.timestamping
@@ -222,8 +225,7 @@ class ActiveMQAdapter(Adapter):
         return self.open_beside(program, laboratory, ())
 
     def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
-        options = options_of(program, connectors)
-        spec = program.broker_host().clock
+        options, spec = options_of(program, connectors), program.broker_host().clock
         key, offset_ms = repr((options, spec.zone_hours)), spec.offset_ms
         with self._lock:
             fitting = (one for one in self._idle if one.key == key and _reaches(one.clock_file, offset_ms))

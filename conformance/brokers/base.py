@@ -258,6 +258,10 @@ class Adapter(ABC):
         del program
         return True
 
+    def sharing_key(self, program: Program) -> str:
+        """What programs have in common that can use one broker after another."""
+        return repr((program.broker, program.broker_host().clock.zone_hours))
+
     def lines(self) -> dict[str, str]:
         """Capability -> the line of the profile that would switch it on."""
         return {}

@@ -125,6 +125,9 @@ class ThroughOpenWire(Adapter):
     def owns(self, program: Program) -> bool:
         return self._inner.owns(program)
 
+    def sharing_key(self, program: Program) -> str:
+        return self._inner.sharing_key(program)
+
     def lines(self) -> dict[str, str]:
         return self._inner.lines()
 

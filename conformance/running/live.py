@@ -229,15 +229,39 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
         (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
     if adapter.shares:
-        in_order = sorted(
-            fitting, key=lambda entry: (repr(entry[1].broker), entry[1].broker_host().clock.offset_ms, entry[0])
-        )
-        # All wait for each that owns the only broker.
-        return sorted(in_order, key=lambda entry: adapter.owns(entry[1])) if adapter.single else in_order
+        keys = {name: adapter.sharing_key(program) for name, program in fitting}
+        in_order = sorted(fitting, key=lambda entry: (keys[entry[0]], entry[1].broker_host().clock.offset_ms, entry[0]))
+        if adapter.single:  # all wait for each that owns the only broker
+            return sorted(in_order, key=lambda entry: adapter.owns(entry[1]))
+        groups = [list(group) for _, group in itertools.groupby(in_order, key=lambda entry: keys[entry[0]])]
+        return _dealt(groups, adapter.workers)
     by_length = sorted(fitting, key=lambda entry: (-real_ms(entry[1]), entry[0]))
     half = (len(by_length) + 1) // 2
     beside = itertools.zip_longest(by_length[:half], reversed(by_length[half:]))
     return [entry for pair in beside for entry in pair if entry is not None]
+
+
+def _dealt(groups: list[list[tuple[str, Program]]], lanes: int) -> list[tuple[str, Program]]:
+    """Groups of programs that can share a broker one after the other, in an order in which as many as there are lanes
+    are played side by side: each lane has its own ones, of which none takes longer than all others together.
+    """
+    share_ms = sum(real_ms(program) for group in groups for _, program in group) // lanes + 1
+    parts: list[tuple[int, list[tuple[str, Program]]]] = []
+    for group in groups:
+        part: list[tuple[str, Program]] = []
+        for entry in group:
+            if part and sum(real_ms(program) for _, program in [*part, entry]) > share_ms:
+                parts.append((len(parts), part))
+                part = []
+            part.append(entry)
+        parts.append((len(parts), part))
+    loads, dealt = [0] * lanes, [list[tuple[str, Program]]() for _ in range(lanes)]
+    lengths = {number: sum(real_ms(program) for _, program in part) for number, part in parts}
+    for number, part in sorted(parts, key=lambda entry: (-lengths[entry[0]], entry[0])):
+        lane = loads.index(min(loads))
+        loads[lane] += lengths[number]
+        dealt[lane] += part
+    return [entry for row in itertools.zip_longest(*dealt) for entry in row if entry is not None]
 
 
 def real_ms(program: Program) -> int:
