@@ -40,7 +40,7 @@ def peers(connector: ConnectorSpec | None, ms: int, offer: MonitorSpec = SHORT, 
     return plot(Probe(ms=ms, **asked), Settle(), broker=BrokerSpec(connector=connector))
 
 
-def _large(monitor: MonitorSpec) -> Program:
+def _large(monitor: MonitorSpec, connector: ConnectorSpec | None = None) -> Program:
     """A megabyte on a link of 100 kB/s, which hangs for five seconds in the middle of it."""
     steps: list[AnyStep] = [
         Subscribe(host=1, prefetch=1),
@@ -54,7 +54,7 @@ def _large(monitor: MonitorSpec) -> Program:
         Settle(),
     ]
     slow = LinkSpec("c0", monitor=monitor, bytes_per_second=100_000)
-    return plot(steps, hosts=JMS, links={"c0": slow})
+    return plot(steps, hosts=JMS, links={"c0": slow}, broker=BrokerSpec(connector=connector))
 
 
 SEEN = {"broker-closed": 1, "INA-001": "satisfied"}
@@ -160,6 +160,18 @@ def _peers() -> list[Story]:
             Half(_large(SHIPPED), {**QUIET, "taken": 1}),
             "a longer maxInactivityDuration",
             "a dead peer is noticed later",
+            "client-monitor-asleep",
+        ),
+        Story(
+            "001-large-message-unwatched",
+            "the same message where no monitor watches, and a write timeout finds the peers that take nothing at all",
+            "links",
+            Half(_large(SHORT), {"client-closed": 1, "taken": 0}),
+            Half(
+                _large(OFF, ConnectorSpec(write_timeout_ms=20 * SECOND)), {**QUIET, "taken": 1, "INA-003": "satisfied"}
+            ),
+            "maxInactivityDuration=0 and transport.soWriteTimeout, longer than the network hangs",
+            "an idle peer that has died is not noticed",
             "client-monitor-asleep",
         ),
         Story(

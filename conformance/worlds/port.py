@@ -64,6 +64,8 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     count: int | None = None
     shown: list[str] = []
     counters: dict[str, int] | None = None
+    #: Of ``read counters`` at rest: it was not at rest after all.
+    moved: bool = False
     #: Of ``probe``: what the first raw peer said and heard.
     seen: tuple[Said, Heard] | None = None
 

@@ -211,7 +211,7 @@ class Recording:
                 return None
             found = {}  # who counts nothing was at rest all the same: what never came by then is missing
         known = {name: value for name, value in found.items() if name in events.Counters.__struct_fields__}
-        fields = {"dest": operation.dest, "at_rest": operation.at_rest}
+        fields = {"dest": operation.dest, "at_rest": operation.at_rest and not self.outcome.moved}
         return self.put(events.Counters, operation.broker or self.state.broker.name, **fields, **known)
 
     def nothing(self, operation: ops.Operation) -> None:

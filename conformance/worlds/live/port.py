@@ -392,7 +392,9 @@ class LivePort:
             case ops.ReadCounters():
                 dest = operation.dest
                 name = None if dest is None else hosts.names.physical(dest)
-                outcome.counters = self._quiet.counters(name, operation.broker or self._state.broker.name)
+                broker = operation.broker or self._state.broker.name
+                outcome.counters = found = self._quiet.counters(name, broker)
+                outcome.moved = operation.at_rest and self._quiet.has_moved(name, broker, found)
             case ops.ClockJump():
                 outcome.evidence = self._faults.jump(operation)
                 outcome.t1 = self.true_ns()

@@ -7,6 +7,8 @@ Rules
   still for ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
+* A machine that is late may make a broker stand still in the middle: figures that are others when they are read than
+  they were at rest (``has_moved``) are not those of rest.
 * Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
 """
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.worlds.live.bridge import LiveBridge
     from brokerproof.conformance.worlds.live.hosts import Hosts
 
+Figures = dict[tuple[str, str], dict[str, int] | None]
 #: Figures that do not change for so long are taken to be at rest.
 QUIET_MS = 40
 #: A broker without figures, or behind a slow link, is at rest when nothing arrives for so long.
@@ -39,6 +42,8 @@ class Quiet:
         self._hosts = hosts
         self._state = state
         self._bridges = bridges
+        #: (Broker, queue) -> its figures when it was last at rest.
+        self._rested: Figures = {}
 
     def rest(self, deadline_ms: int) -> bool:
         """Wait until nothing moves; False: something still did at the deadline."""
@@ -62,22 +67,28 @@ class Quiet:
                     bridge.tell_doubts()
                 # Behind a stalled link nothing more is to be expected.
                 if all(at_rest) or any(bridge.state.stalled for bridge in bridges):
+                    self._rested = now[0] or {}
                     return all(at_rest)
             if now_ns > deadline_ns:
                 return False
 
-    def _is_on_its_way(self, figures: list[dict[str, int] | None] | None) -> bool:
+    def has_moved(self, dest: str | None, broker: str, figures: dict[str, int] | None) -> bool:
+        """Whether these, just read, are not the figures that were at rest."""
+        return dest is not None and self._rested.get((broker, dest), figures) != figures
+
+    def _is_on_its_way(self, figures: Figures | None) -> bool:
         """Whether the figures say that there is more to come."""
-        flying = [one for one in figures or () if one is not None and one.get("in_flight", 0) > 0]
+        flying = [one for one in (figures or {}).values() if one is not None and one.get("in_flight", 0) > 0]
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
         return any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
 
-    def _figures(self) -> list[dict[str, int] | None] | None:
+    def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""
         shared = {DEAD_LETTERS} if self._hosts.mailbox is not None else set()
         names = [self._hosts.names.physical(dest) for dest in self._state.left_behind() if dest not in shared]
-        found = [self.counters(name, broker.name) for broker in self._state.brokers for name in names]
-        return None if all(figures is None for figures in found) else found
+        asked = [(broker.name, name) for broker in self._state.brokers for name in names]
+        found = {(broker, name): self.counters(name, broker) for broker, name in asked}
+        return None if all(figures is None for figures in found.values()) else found
 
     def counters(self, dest: str | None, broker: str) -> dict[str, int] | None:
         """A broker's figures of a destination, or of itself; None: it cannot be asked."""

@@ -98,6 +98,19 @@ def test_brokers_can_be_shared_in_this_order() -> None:
         seen[settings] = offset_ms
 
 
+def test_each_lane_keeps_its_broker_for_as_long_as_it_can() -> None:
+    adapter = Anything(SuiteProblem(""))
+    in_order = plan_of(adapter)
+    adapter.workers = 4
+    plan = plan_of(adapter)
+    assert sorted(name for name, _ in plan) == sorted(name for name, _ in in_order)
+    begun: list[str] = []
+    for lane in range(4):
+        played = plan[lane : len(plan) // 2 : 4]  # later on the longest lane is alone
+        begun += [key for key, _ in itertools.groupby(adapter.sharing_key(program) for _, program in played)]
+    assert len(begun) < len(set(begun)) + 4
+
+
 def test_a_broker_known_by_its_url_is_played_over_stomp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found([], stamps=False))
     plan = plan_of(make_adapter("stomp://127.0.0.1:61613"))
