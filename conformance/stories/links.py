@@ -149,8 +149,8 @@ def _switches() -> list[Story]:
     ]
 
 
-def _peers() -> list[Story]:
-    """Peers of other kinds."""
+def _slow() -> list[Story]:
+    """A slow network."""
     return [
         Story(
             "001-large-message",
@@ -174,6 +174,12 @@ def _peers() -> list[Story]:
             "an idle peer that has died is not noticed",
             "client-monitor-asleep",
         ),
+    ]
+
+
+def _peers() -> list[Story]:
+    """Peers of other kinds."""
+    return [
         Story(
             "001-deaf-peer",
             "a peer that sends but does not read: no monitor sees it, a write timeout does",
@@ -225,4 +231,4 @@ def _peers() -> list[Story]:
 
 def stories() -> list[Story]:
     """Of document 001."""
-    return [*_silence(), *_switches(), *_peers()]
+    return [*_silence(), *_switches(), *_slow(), *_peers()]

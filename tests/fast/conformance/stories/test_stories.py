@@ -125,6 +125,7 @@ def test_the_list_says_what_activemq_cannot_show(
         "001-shorter-offer-of-the-broker",
         "001-switched-off",
         "001-no-keep-alives",
+        "001-large-message-unwatched",
         "001-deaf-peer",
         "002-more-memory",
         "002-rules-of-memory",
