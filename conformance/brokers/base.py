@@ -88,13 +88,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 class Connector(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker that connects itself to another one is told: the ports at which it finds itself and the other, and
-    the names of the queues that it carries there, with at most ``prefetch`` messages of one on their way.
+    what it carries there (``queue://NAME``, ``topic://NAME``), with at most ``prefetch`` messages of one on their way.
     """
 
     name: str
     near_port: int
     far_port: int
-    queues: tuple[str, ...]
+    destinations: tuple[str, ...]
     prefetch: int
 
 

@@ -172,8 +172,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ``consumerExpiryCheckEnabled=false``. ``at`` is the broker that a client uses; "": the program's first.
 
     A ``bridge`` runs beside the broker ``at`` and carries all queues of the program from there to the broker ``to``;
-    its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program
-    (not ActiveMQ's connector).
+    its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program.
     """
 
     name: str

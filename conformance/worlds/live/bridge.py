@@ -53,7 +53,7 @@ class LiveBridge:
         self._far = spec.to
         self._words = [mutant] if mutant else []
         self._log = Crossings(hosts.recorder, spec.name, state.name)
-        self._queues = [hosts.names.physical(queue) for queue in hosts.state.carried(spec)]
+        self._carried = [hosts.names.physical(name) for name in hosts.state.carried(spec)]
         self._process: Process | None = None
         self._pause_ns = RETRY_NS
         #: When to look again whether it is open; 0: not yet.
@@ -94,7 +94,7 @@ class LiveBridge:
         near, far = hosts.endpoints[self.near], hosts.endpoints[self._far]
         names = {"name": f"{hosts.names.run}-{self.name}", "near_name": self.near, "far_name": self._far}
         ends = {"near": _connecting(near, None), "far": _connecting(far, None if path.proxy is None else path.port(0))}
-        self._ask({"do": "dial", **ends, **names, "queues": self._queues})
+        self._ask({"do": "dial", **ends, **names, "queues": self._carried})
         self._due_ns = time.monotonic_ns() + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
 
