@@ -5,9 +5,9 @@ accept.
 Rules: everything the caller gives is escaped; paths and ports are written out, because `${…}` is not expanded without a
 bean for it; connectors listen on loopback only; the broker's name is always the same, because the management beans
 carry it, unless the caller gives it another one.
-A network connector carries named queues and topics to one other broker. Both of its connections are sockets, the near one, too,
-and go to the ports that it is told, so that somebody can stand between; `mock:` is there because the connector adds
-options of the vm transport to its local address, at which a plain `tcp:` one is refused.
+A network connector carries named queues and topics to one other broker. Both of its connections are sockets, the near
+one, too, and go to the ports that it is told, so that somebody can stand between; `mock:` is there because the
+connector adds options of the vm transport to its local address, at which a plain `tcp:` one is refused.
 Known exceptions: none.
 """
 

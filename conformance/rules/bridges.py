@@ -152,8 +152,10 @@ def _takes_all(far: Facts, session: Session, since_ns: int, late_ns: int) -> boo
     event, leave = session.event, session.leave
     if event is None or event.no_local or event.selector or session.wild or not session.known:
         return False
-    until_ns = since_ns + late_ns if far.simulated else max(since_ns + late_ns, rest_after(far, since_ns))
-    there = (leave is None and not session.end) or (leave is not None and leave.t0 > until_ns)
+    until_ns = since_ns + late_ns
+    there = leave is None and not session.end
+    if leave is not None:
+        there = leave.t0 > until_ns and (far.simulated or leave.t0 >= rest_after(far, since_ns))
     return there and session.least > len(far.sends) and not session.client.stalled(session.opened[0], until_ns)
 
 
