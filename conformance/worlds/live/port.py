@@ -306,9 +306,10 @@ class LivePort:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
             outcome.stamps = told
-            if operation.delay_ms and not self._is_over_budget(operation.delay_ms):
+            delay_ms = told.get("delay_ms", operation.delay_ms)
+            if delay_ms and not self._is_over_budget(delay_ms):
                 # What cannot become due in this run is not waited for.
-                outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
+                outcome.due_ns = outcome.t1 + delay_ms * NS_PER_MS
         return outcome
 
     def _on_wire(self, operation: ops.ClientOperation) -> Any:

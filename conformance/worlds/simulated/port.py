@@ -133,7 +133,7 @@ class SimulatedPort:
         return "reference"
 
     def capabilities(self) -> list[str]:
-        return [*CAPABILITIES, "network"]
+        return [*CAPABILITIES, "network", "producers"]
 
     def declared(self) -> DeclaredSpec:
         return self._program.declared()
@@ -297,12 +297,6 @@ class SimulatedPort:
     def check(self, operation: ops.Operation) -> None:
         if isinstance(operation, ops.Exhaust):
             raise NotOfferedError(f"virtual time has no {operation.what} that could be scarce; this is for processes")
-        if (
-            isinstance(operation, ops.Send)
-            and operation.calls
-            and self._program.broker.generation.get("delay") != "ibm-mq"
-        ):
-            raise NotOfferedError("only a queue manager's client has these calls")
         if isinstance(operation, _ADDRESSED):
             self._addressed(operation)
 
