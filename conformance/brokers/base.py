@@ -242,6 +242,8 @@ class Adapter(ABC):
 
     def refusal(self, program: Program) -> str:
         """Why this broker cannot run the program at all; "" if it can."""
+        if any(host.user for host in program.hosts) and "users" not in self.capabilities():
+            return f"its hosts log in as users of their own (user), and {self.label} is not told of any"
         several = len(program.brokers()) > 1 and "network" not in self.capabilities()
         return f"it is about several brokers, and nobody starts more than one {self.label} for a run" if several else ""
 

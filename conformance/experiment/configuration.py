@@ -173,6 +173,8 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     A ``bridge`` runs beside the broker ``at`` and carries all queues of the program from there to the broker ``to``;
     its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program.
+
+    ``user``: as whom a client logs in, without a password; "": as nobody. A queue manager gives users authorities.
     """
 
     name: str
@@ -183,6 +185,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     at: str = ""
     to: str = ""
     topics: bool = False
+    user: str = ""
 
 
 #: Of a link that cuts what it carries into slices, at least.

@@ -43,8 +43,8 @@ _THROWN: Final = re.compile(r"(\w+): (\d{4}) (MQRC_\w+): ")
 
 
 def producers(facts: Facts) -> list[SendEvent]:
-    """Sends of producers whose calls are told."""
-    return [send.event for send in facts.sends.values() if send.event.called]
+    """Sends of producers whose calls are told, by a broker that takes delays."""
+    return [send.event for send in facts.sends.values() if send.event.called] if facts.declared.delay_support else []
 
 
 class Asked:

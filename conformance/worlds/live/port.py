@@ -256,6 +256,8 @@ class LivePort:
         is_kept = self._state.durable and client in self._state.clients
         client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
         options: dict[str, Any] = {"client_id": client_id, **ops.shared(access, ops.Connect, "host", "url")}
+        if spec.user:
+            options["login"], options["passcode"] = spec.user, ""
         if client.via == JMS:
             options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
             options["expiry_check"] = spec.expiry_check

@@ -133,7 +133,7 @@ class SimulatedPort:
         return "reference"
 
     def capabilities(self) -> list[str]:
-        return [*CAPABILITIES, "network", "producers"]
+        return [*CAPABILITIES, "network", "producers", "users"]
 
     def declared(self) -> DeclaredSpec:
         return self._program.declared()
@@ -284,11 +284,12 @@ class SimulatedPort:
                 connection_id=f"ID:{name}-{host.named_after}",
             )
             session.fault_tolerant = True
+            session.user_name = host.state.spec.user
             library = OpenWireLibrary(session, expiry_check=check)
         else:
             stomp = StompSession(monitor, generation)
             beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
-            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id)
+            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id, login=host.state.spec.user)
             library = StompLibrary(stomp)
         return library
 
