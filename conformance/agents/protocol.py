@@ -26,6 +26,7 @@ Rules
 from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -276,8 +277,9 @@ def jms_options(request: ops.Connect) -> dict[str, str]:
     options = {"jms.consumerExpiryCheckEnabled": "true" if request.expiry_check else "false"}
     if request.client_id:
         options["jms.clientID"] = request.client_id
-    if request.login:
-        options |= {"jms.userName": request.login, "jms.password": request.passcode}
+    for option, text in (("jms.userName", request.login), ("jms.password", request.passcode)):
+        if text:
+            options[option] = quote(text, safe="")
     if request.monitor_ms is not None:
         read_ms, initial_delay_ms = request.monitor_ms
         options["wireFormat.maxInactivityDuration"] = str(read_ms)

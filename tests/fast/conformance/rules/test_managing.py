@@ -24,7 +24,7 @@ from brokerproof.reference_broker.core.mq.mqsc import MqscError, parse
 NAMES = [name for name in programs() if name.startswith("mq-")]
 ROOM, TABLE, MANAGER = "mq-no-room-on-either-queue", "mq-table-of-refusals", "mq-commands-about-the-manager"
 CALLS, NAMED = "mq-six-orders-of-calls", "mq-names-that-lead-elsewhere"
-ORDERS = "producer-calls-in-six-orders"
+ORDERS, USERS = "producer-calls-in-six-orders", "mq-users-with-authorities-of-their-own"
 SHOWS, CLOSED = "mq-publications-on-the-staging-queue", "mq-rights-on-everything"
 
 
@@ -108,6 +108,19 @@ def denied(event: Any) -> bool:
         ("DLY-053", CALLS, called, {"facade": "simplified"}),
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2046 MQRC_OPTIONS_ERROR: x")]}),
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2013 MQRC_EXPIRY_ERROR: x")]}),
+        ("DLY-033", USERS, lambda e: isinstance(e, Send) and e.message == "p0/3", {"result": "ok", "refusal": None}),
+        (
+            "DLY-048",
+            USERS,
+            lambda e: isinstance(e, Subscribe) and (e.host, e.dest) == ("c0", "q1"),
+            {"result": "ok", "refusal": None},
+        ),
+        (
+            "DLY-047",
+            USERS,
+            lambda e: isinstance(e, Send) and e.message == "c0/6",
+            {"result": "fail", "refusal": "2035 MQRC_NOT_AUTHORIZED: x"},
+        ),
         ("DLY-053", ORDERS, ordered, {"delay_ms": 0}),
         ("DLY-053", ORDERS, ordered, {"ttl_ms": 59_999}),
         ("DLY-053", ORDERS, ordered, {"called": [("life", 60_000, "JMSException: no"), ("delay", 700, "")]}),
