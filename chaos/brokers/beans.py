@@ -5,9 +5,9 @@ accept.
 Rules: everything the caller gives is escaped; paths and ports are written out, because `${…}` is not expanded without a
 bean for it; connectors listen on loopback only; the broker's name is always the same, because the management beans
 carry it, unless the caller gives it another one.
-A network connector carries named queues to one other broker. Both of its connections are sockets, the near one, too,
-and go to the ports that it is told, so that somebody can stand between; `mock:` is there because the connector adds
-options of the vm transport to its local address, at which a plain `tcp:` one is refused.
+A network connector carries named queues and topics to one other broker. Both of its connections are sockets, the near
+one, too, and go to the ports that it is told, so that somebody can stand between; `mock:` is there because the
+connector adds options of the vm transport to its local address, at which a plain `tcp:` one is refused.
 Known exceptions: none.
 """
 
@@ -77,12 +77,14 @@ class PolicyEntry:
 
 @dataclass(frozen=True)
 class NetworkConnector:
-    """Carries what waits on `queues` to another broker; at most `prefetch` messages of one are on their way at once."""
+    """Carries `destinations` (`queue://NAME`: what waits there; `topic://NAME`: what is published while it is there) to
+    another broker; at most `prefetch` messages of one are on their way at once.
+    """
 
     name: str
     near_port: int
     far_port: int
-    queues: tuple[str, ...]
+    destinations: tuple[str, ...]
     prefetch: int
 
 
@@ -228,8 +230,9 @@ def _networks(networks: tuple[NetworkConnector, ...]) -> str:
             "prefetchSize": str(one.prefetch),
             "networkTTL": "9",
         }
-        queues = "".join(_tag("queue", {"physicalName": queue}) for queue in one.queues)
-        inside += _tag("networkConnector", attributes, _tag("staticallyIncludedDestinations", {}, queues))
+        parts = [destination.split("://", 1) for destination in one.destinations]
+        included = "".join(_tag(kind, {"physicalName": name}) for kind, name in parts)
+        inside += _tag("networkConnector", attributes, _tag("staticallyIncludedDestinations", {}, included))
     return _tag("networkConnectors", {}, inside)
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from brokerproof.conformance.agents.library import Stamps
-from brokerproof.conformance.agents.protocol import PROTOCOL, AgentEvent, Fail, Reply, encode
+from brokerproof.conformance.agents.protocol import PROTOCOL, AgentEvent, Called, Fail, Reply, encode
 from brokerproof.conformance.agents.stamps import wall_reading
 
 
@@ -43,6 +43,7 @@ class Answers:
         fail: Fail | None = None,
         unknown: str | None = None,
         stamps: Stamps | None = None,
+        called: Called | None = None,
     ) -> None:
         """Answer the request of that number, which was begun at ``t0_ns`` and done at ``t1_ns`` (now, if not given)."""
         wall_ms, wall_at = wall_reading()
@@ -58,6 +59,7 @@ class Answers:
                 fail=fail,
                 unknown=unknown,
                 stamps=stamps,
+                called=called,
             )
         )
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import jpype
 
-from brokerproof.conformance.agents.library import Stamps
+from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import make_body, properties_of
-from brokerproof.conformance.agents.protocol import Arrive, Discard, Fail
+from brokerproof.conformance.agents.protocol import UNSUPPORTED, Arrive, Called, Discard, Fail
 from brokerproof.conformance.experiment.operations import Connect, Send, Subscribe
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.reference_broker.core.mq.reasons import REASONS
@@ -32,6 +32,8 @@ PERSISTENT, NON_PERSISTENT = 2, 1
 _REFUSALS = {number: name for name, number in REASONS.items()}
 _REASON = re.compile(r"[Rr]eason '(\d+)'")
 _LINKS = 8
+#: What JMS's two façades throw.
+THROWN = ("JMSException", "JMSRuntimeException")
 
 Say = Callable[[Arrive | Discard], None]
 Lost = Callable[["Wire", str], None]
@@ -58,6 +60,8 @@ class Wire:
         self.transacted: dict[str, Any] = {}
         self.browsed: dict[str, Any] = {}
         self.consumers: dict[str, Any] = {}
+        #: A connection more, of JMS's other façade, if a producer of that was asked for.
+        self.other: Any = None
         self.heard_ns = time.monotonic_ns()
         #: We are the ones who end it.
         self.leaving = False
@@ -93,12 +97,18 @@ class JavaLibrary(ABC):
         """What sends a message, which the library stamps before. The broker may have to answer before there is one."""
         producer = session.createProducer(self.destination(session, request.dest))
         set_up(producer, request)
+        producer.setTimeToLive(request.ttl_ms)
 
         def send(message: Any) -> None:
             producer.send(message)
             producer.close()
 
         return send
+
+    def calling(self, wire: Wire, request: Send, called: Called) -> Callable[[Any], None]:
+        """The same by the calls of a producer of its own, in the order that is asked for; ``called`` tells of them."""
+        del wire, called
+        raise RefusedError(UNSUPPORTED, f"{self.name} makes no calls in the order {request.calls!r}")
 
     def stamps(self, message: Any, request: Send) -> Stamps:
         """What it has put on a message."""
@@ -139,10 +149,9 @@ class JavaLibrary(ABC):
 
 
 def set_up(producer: Any, request: Send) -> None:
-    """What a message is sent with; both façades call it so."""
+    """What a message is sent with, but for its life and its delay; both façades call it so."""
     producer.setDeliveryMode(PERSISTENT if request.persistent else NON_PERSISTENT)
     producer.setPriority(request.priority)
-    producer.setTimeToLive(request.ttl_ms)
     producer.setDisableMessageTimestamp(request.stamp == "zero")
 
 
@@ -191,6 +200,16 @@ def reason_of(error: Any) -> Fail | None:
     return None
 
 
+def thrown_by(error: Any) -> str:
+    """What was thrown, as ``called`` tells it: by the name that JMS has for it, and IBM MQ's reason if it has one."""
+    kind, names = error.getClass(), list[str]()
+    while kind is not None:
+        names.append(str(kind.getSimpleName()))
+        kind = kind.getSuperclass()
+    why = reason_of(error)
+    return f"{next((one for one in names if one in THROWN), names[0])}: {why.text if why else error}"
+
+
 def begun(work: Callable[[], None]) -> threading.Thread:
     """A thread that the Java machine forgets when it ends; of itself it would keep each that ever called it."""
 
@@ -225,8 +244,11 @@ def within(deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str,
     return done[0]
 
 
-def close_quietly(connection: Any) -> None:
-    try:
-        connection.close()
-    except jpype.JException as error:
-        sys.stderr.write(f"closing the connection: {error}\n")
+def close_quietly(wire: Wire) -> None:
+    """All that it has."""
+    for connection in (wire.connection, wire.other):
+        try:
+            if connection is not None:
+                connection.close()
+        except jpype.JException as error:
+            sys.stderr.write(f"closing the connection: {error}\n")

@@ -26,7 +26,7 @@ import msgspec
 
 from brokerproof.conformance.agents.java import SESSION_MODES, Consumer, JavaLibrary, Lost, Say, Wire, filled, receive
 from brokerproof.conformance.agents.library import RefusedError
-from brokerproof.conformance.agents.message import read_body
+from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body
 from brokerproof.conformance.agents.protocol import FEATURES, UNSUPPORTED, Arrive, Discard, jms_options, jms_url
 from brokerproof.conformance.agents.stamps import NS_PER_MS, wall_reading
 from brokerproof.conformance.experiment import traits
@@ -232,7 +232,7 @@ class ActiveMQLibrary(JavaLibrary):
             consumer.early.remove(message)
         else:
             consumer.waiting.append(Arrived(message, expiration_ms, at_ns))
-        original = body.getOriginalDestination()
+        original, about = body.getOriginalDestination(), body.getProperty(ORIGINAL_ID)
         self._say(
             Arrive(
                 t0=t0_ns,
@@ -244,6 +244,7 @@ class ActiveMQLibrary(JavaLibrary):
                 expiration_ms=expiration_ms,
                 timestamp_ms=int(body.getTimestamp()),
                 original_dest=None if original is None else str(original.getQualifiedName()),
+                original_id=None if about is None else str(about),
                 dest=str(body.getDestination().getQualifiedName()),
                 group=None if body.getGroupID() is None else str(body.getGroupID()),
                 priority=int(body.getPriority()),

@@ -21,6 +21,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -41,10 +42,11 @@ from brokerproof.conformance.agents.java import (
     receive,
     set_up,
     stamped,
+    thrown_by,
 )
 from brokerproof.conformance.agents.library import RefusedError, Stamps
-from brokerproof.conformance.agents.message import read_body
-from brokerproof.conformance.agents.protocol import Arrive
+from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body
+from brokerproof.conformance.agents.protocol import UNSUPPORTED, Arrive, Called
 from brokerproof.conformance.agents.provider import PROFILE, Provider, address_in
 from brokerproof.conformance.experiment import traits
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -112,6 +114,7 @@ class ProviderLibrary(JavaLibrary):
         "durables",
         "groups",
         "lifetimes",
+        "producers",
         "selectors",
         "transactions",
     )
@@ -135,13 +138,10 @@ class ProviderLibrary(JavaLibrary):
         self._names = request.names or DEFAULTS["jms"]
         self._words = {**WORDS["jms"], **self._names.headers}
         self._say, self._address = say, address_in(request.url) or ("", 0)
-        factory = self._factory(request.url)
-        who = (request.login, request.passcode) if request.login or request.passcode else ()
-        context = provider.facade == "context"
+        self._made_by = self._factory(request.url)
+        self._who = (request.login, request.passcode) if request.login or request.passcode else ()
         try:
-            connection = (
-                factory.createContext(*who, SESSION_MODES["auto"]) if context else factory.createConnection(*who)
-            )
+            connection = self._connection(context=provider.facade == "context")
         except (AttributeError, *_lacking()):
             raise wrong("facade", f'{provider.factory} has no JMSContext; write facade = "classic"') from None
         except jpype.JException as error:
@@ -157,6 +157,11 @@ class ProviderLibrary(JavaLibrary):
                 connection.close()
             raise self._blamed(error, request) from None
         return wire
+
+    def _connection(self, *, context: bool) -> Any:
+        """A new one of either façade, for who came with the request."""
+        made_by, who = self._made_by, self._who
+        return made_by.createContext(*who, SESSION_MODES["auto"]) if context else made_by.createConnection(*who)
 
     def _blamed(self, error: Any, request: Connect) -> Exception:
         """Why there is no connection: a login is the profile's."""
@@ -279,6 +284,7 @@ class ProviderLibrary(JavaLibrary):
         target, context = self.destination(session, request.dest), self._provider.facade == "context"
         producer = session.createProducer() if context else session.createProducer(target)
         set_up(producer, request)
+        producer.setTimeToLive(request.ttl_ms)
         delay_ms = request.delay_ms or request.deliver_in_ms
         # Producers of one context may share what one of them was told (Artemis 2.56), so all of it is said each time.
         if self._words["delay"] == API and (delay_ms or context):
@@ -292,6 +298,51 @@ class ProviderLibrary(JavaLibrary):
                 producer.close()
 
         return send
+
+    def calling(self, wire: Wire, request: Send, called: Called) -> Callable[[Any], None]:
+        facade, *order = request.calls.split()
+        if request.tx or self._words["delay"] != API:
+            text = "in a transaction" if request.tx else "with a property for its delay"
+            raise RefusedError(UNSUPPORTED, f"no calls of a producer {text}")
+        context = facade == "simplified"
+        try:
+            session, target, producer = self._producer(wire, request, context=context)
+            setters = {"life": producer.setTimeToLive, "delay": producer.setDeliveryDelay}
+        except (AttributeError, *_lacking()):
+            raise RefusedError(UNSUPPORTED, f"this library has no JMS 2.0 producer of the {facade} façade") from None
+        asked_ms = {"life": request.ttl_ms, "delay": request.delay_ms}
+        place = order.index("send")
+
+        def make(calls: list[str]) -> None:
+            for call in calls:
+                _tell(called, call, asked_ms[call], partial(setters[call], asked_ms[call]))
+
+        def send(message: Any) -> None:
+            called.ttl_ms, called.delay_ms = int(producer.getTimeToLive()), int(producer.getDeliveryDelay())
+            failure = _tell(called, "send", 0, partial(producer.send, *((target,) if context else ()), message))
+            make(order[place + 1 :])
+            session.close()
+            if failure is not None:
+                raise failure
+
+        make(order[:place])
+        return send
+
+    def _producer(self, wire: Wire, request: Send, *, context: bool) -> tuple[Any, Any, Any]:
+        """A session of its own of one of the façades, the destination, and a new producer: what others were told, it
+        was not.
+        """
+        connection = wire.connection
+        if context != (self._provider.facade == "context"):
+            if wire.other is None:
+                wire.other = self._connection(context=context)
+            connection = wire.other
+        auto = SESSION_MODES["auto"]
+        session = connection.createContext(auto) if context else connection.createSession(False, auto)
+        target = self.destination(session, request.dest)
+        producer = session.createProducer() if context else session.createProducer(target)
+        set_up(producer, request)
+        return session, target, producer
 
     def content(self, message: Any) -> bytes:
         if isinstance(message, jpype.JClass(f"{self._provider.api}.jms.BytesMessage")):
@@ -339,6 +390,7 @@ class ProviderLibrary(JavaLibrary):
             **stamped(message),
             "original_dest": self._called(origin) if origin else None,
             "kind": text("kind"),
+            "original_id": text(ORIGINAL_ID),
             "group": text("JMSXGroupID"),
             "priority": int(message.getJMSPriority()),
             "persistent": int(message.getJMSDeliveryMode()) == 2,
@@ -384,6 +436,17 @@ def _delay(producer: Any, delay_ms: int) -> None:
     except (AttributeError, *_lacking()):
         text = 'this library has no setDeliveryDelay; name the property that it takes, or write "" for none'
         raise wrong("names.jms.headers.delay", text) from None
+
+
+def _tell(called: Called, call: str, value_ms: int, make: Callable[[], object]) -> Any:
+    """Make a call, and tell of it; what it threw, None: nothing."""
+    try:
+        make()
+    except jpype.JException as error:
+        called.calls.append((call, value_ms, thrown_by(error)))
+        return error
+    called.calls.append((call, value_ms, ""))
+    return None
 
 
 def _lacking() -> tuple[Any, ...]:

@@ -52,6 +52,7 @@ from brokerproof.conformance.agents.protocol import (
     UNSUPPORTED,
     AnyOperation,
     Browse,
+    Called,
     Closed,
     Fail,
     Hello,
@@ -119,23 +120,24 @@ class Agent:
         t0_ns = time.monotonic_ns()
         operation = request.operation
         stamps: Stamps = {}
+        called = Called() if isinstance(operation, Send) and operation.calls else None
         try:
             if isinstance(operation, ALONE):
                 ok = self._perform(operation)
             elif isinstance(operation, Send):
-                ok = self._send(operation, request.deadline_ms, stamps)
+                ok = self._send(operation, request.deadline_ms, stamps, called)
             else:
                 ok = within(request.deadline_ms, lambda: self._perform(operation))
         except RefusedError as refusal:
-            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)), called=called)
         except (TimeoutError, jpype.JException) as error:
             # The library says that it failed, and only IBM's whether that was the broker's refusal.
             if why := reason_of(error):
-                self._answers.reply(request.id, t0_ns, fail=why)
+                self._answers.reply(request.id, t0_ns, fail=why, called=called)
             else:
-                self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None)
+                self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None, called=called)
         else:
-            self._answers.reply(request.id, t0_ns, ok=ok)
+            self._answers.reply(request.id, t0_ns, ok=ok, called=called)
         if isinstance(operation, Quit):
             self._running = False
 
@@ -186,7 +188,7 @@ class Agent:
             raise RefusedError("unreachable", f"{request.url}: {error}") from None
         return {"traits": msgspec.to_builtins(self._library.traits(request))}
 
-    def _send(self, request: Send, deadline_ms: int, stamps: Stamps) -> dict[str, object]:
+    def _send(self, request: Send, deadline_ms: int, stamps: Stamps, called: Called | None) -> dict[str, object]:
         """Its ``stamps`` are known whatever the broker does."""
         wire, library, made = self._connected(), self._library, list[Any]()
         session = wire.transacted[request.tx] if request.tx else wire.producing
@@ -196,7 +198,7 @@ class Agent:
                 body = library.message(session, request)
             except jpype.JException as error:
                 raise RefusedError("bad-message", str(error)) from None  # the library would not even make it
-            send_now = library.sender(session, request)
+            send_now = library.calling(wire, request, called) if called else library.sender(session, request)
             with self._state:
                 made.append(body)
                 if len(made) > 1:
@@ -312,7 +314,7 @@ class Agent:
             wire, self._wire = self._wire, None
         if wire is not None:
             wire.leaving = True
-            begun(partial(close_quietly, wire.connection))
+            begun(partial(close_quietly, wire))
 
     def on_lost(self, wire: Wire, error: str) -> None:
         """The library gave the connection up; it may be one of its threads that says so."""
@@ -325,7 +327,7 @@ class Agent:
         # The library gives up by itself when it hears nothing: then it is the client who closed.
         who: Any = "client" if "inactiv" in error.lower() else "broker"
         self._answers.say(Closed(t0=wire.heard_ns, t1=now_ns, who=who, reason=error, idle_ns=now_ns - wire.heard_ns))
-        begun(partial(close_quietly, wire.connection))
+        begun(partial(close_quietly, wire))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,6 +26,7 @@ Rules
 from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -124,10 +125,20 @@ def refused_by_broker(code: str, text: str) -> Fail:
     return Fail("refused" if code in {"", UNSUPPORTED} else code, text)
 
 
+class Called(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What became of the ``calls`` of a ``send``: each, milliseconds, and what it threw (``JMSException: …``) or "".
+    ``ttl_ms`` and ``delay_ms`` are what its producer said that they are, right before the send.
+    """
+
+    calls: list[tuple[str, int, str]] = []
+    ttl_ms: int = 0
+    delay_ms: int = 0
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to a request; exactly one of ``ok``, ``fail``, ``unknown``.
 
-    ``stamps`` goes with an unknown ``send``.
+    ``stamps`` goes with an unknown ``send``, ``called`` with any that was asked for ``calls``.
     """
 
     id: int
@@ -139,6 +150,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     fail: Fail | None = None
     unknown: str | None = None
     stamps: Stamps | None = None
+    called: Called | None = None
 
 
 class AgentEvent(msgspec.Struct, tag_field="event", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -265,6 +277,9 @@ def jms_options(request: ops.Connect) -> dict[str, str]:
     options = {"jms.consumerExpiryCheckEnabled": "true" if request.expiry_check else "false"}
     if request.client_id:
         options["jms.clientID"] = request.client_id
+    for option, text in (("jms.userName", request.login), ("jms.password", request.passcode)):
+        if text:
+            options[option] = quote(text, safe="")
     if request.monitor_ms is not None:
         read_ms, initial_delay_ms = request.monitor_ms
         options["wireFormat.maxInactivityDuration"] = str(read_ms)

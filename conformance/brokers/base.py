@@ -88,13 +88,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 class Connector(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker that connects itself to another one is told: the ports at which it finds itself and the other, and
-    the names of the queues that it carries there, with at most ``prefetch`` messages of one on their way.
+    what it carries there (``queue://NAME``, ``topic://NAME``), with at most ``prefetch`` messages of one on their way.
     """
 
     name: str
     near_port: int
     far_port: int
-    queues: tuple[str, ...]
+    destinations: tuple[str, ...]
     prefetch: int
 
 
@@ -242,6 +242,8 @@ class Adapter(ABC):
 
     def refusal(self, program: Program) -> str:
         """Why this broker cannot run the program at all; "" if it can."""
+        if any(host.user for host in program.hosts) and "users" not in self.capabilities():
+            return f"its hosts log in as users of their own (user), and {self.label} is not told of any"
         several = len(program.brokers()) > 1 and "network" not in self.capabilities()
         return f"it is about several brokers, and nobody starts more than one {self.label} for a run" if several else ""
 

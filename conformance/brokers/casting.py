@@ -98,7 +98,7 @@ def cast(
             return None
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
         if skewed and isinstance(found, Send) and found.delay_ms > 0:
-            return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms)
+            return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms, calls="")
         asks = pulls and isinstance(found, Subscribe) and not found.browser
         return msgspec.structs.replace(found, prefetch=0) if asks else found
 

@@ -43,7 +43,7 @@ from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.operations import shared
 from brokerproof.conformance.experiment.steps import Restart
-from brokerproof.conformance.experiment.wire_names import WORDS, WireNames
+from brokerproof.conformance.experiment.wire_names import API, WORDS, WireNames
 from brokerproof.conformance.known import Known, load_known, parse_known
 from brokerproof.reference_broker.core.config import ConfigError, resolve_generation
 
@@ -260,6 +260,8 @@ class ProfileAdapter(Adapter):
         if jms is not None:
             words -= {"prefetch", "nack", *(("ttl",) if jms.expiry_check is None else ())}
             words |= {"pull", *(("expiry-check",) if jms.expiry_check else ())}
+            if "delay" in words and {**WORDS[JMS], **self._names(JMS).headers}["delay"] == API:
+                words.add("producers")
         if "broker-ttl" in words:
             words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:

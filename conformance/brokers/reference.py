@@ -180,7 +180,7 @@ class ReferenceAdapter(Adapter):
         return cls(chosen.mutant)
 
     def capabilities(self) -> list[str]:
-        return [*CAPABILITIES, "network"]
+        return [*CAPABILITIES, "network", "users"]
 
     def effective(self, program: Program) -> Program:
         generation = resolve_generation(program.broker.generation)

@@ -177,8 +177,9 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ``consumerExpiryCheckEnabled=false``. ``at`` is the broker that a client uses; "": the program's first.
 
     A ``bridge`` runs beside the broker ``at`` and carries all queues of the program from there to the broker ``to``;
-    its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program
-    (not ActiveMQ's connector).
+    its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program.
+
+    ``user``: as whom a client logs in, without a password; "": as nobody. A queue manager gives users authorities.
     """
 
     name: str
@@ -189,6 +190,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     at: str = ""
     to: str = ""
     topics: bool = False
+    user: str = ""
 
 
 #: Of a link that cuts what it carries into slices, at least.

@@ -56,6 +56,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: A network of brokers: host -> the broker that it uses, of all hosts that do not use the first one. Each broker is
     #: a host of its own and stands here, too; a bridge is two clients, one of each broker, NAME and NAME-far.
     at: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    #: As whom hosts log in: host -> user, of all that do.
+    users: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Event(msgspec.Struct, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -119,8 +119,8 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     means nothing (JMS only). ``endless``: the expiration is the last instant of the calendar (2^63 - 1 ms) instead of
     ``ttl_ms``. ``reply``: it asks for answers on the host's temporary queue. ``headers`` are a
     correlation id, a type and properties that nothing but the application reads. ``calls``: the façade of JMS, and the
-    order in which its producer is told the life and the delay, and sends (JMS, to a queue manager; simulated world
-    only). ``again`` (JMS, persistent, outside a
+    order in which a producer of its own is told the life and the delay, and sends (JMS 2.0, outside of transactions;
+    live by a provider's Java library). ``again`` (JMS, persistent, outside a
     transaction, over a link that flows): before the answer is there the host's socket is dead, which only the host
     knows; its library comes back under its own name and sends the same again (simulated world only).
     """

@@ -190,6 +190,7 @@ def check_program(program: Program, name: str) -> None:
             raise ProgramError(
                 f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
             )
+    _check_users(program, name)
     _check_destinations(program, name)
     _check_network(program, name)
     if max(len(names), len(program.links), len(program.destinations)) > NAMES_MAX:
@@ -229,6 +230,12 @@ def _beyond(reached: dict[str, list[str]], broker: str) -> list[str]:
     for other in found:
         found += [one for one in reached[other] if one not in found]
     return found
+
+
+def _check_users(program: Program, name: str) -> None:
+    for host in program.hosts:
+        if host.user and (host.role != "client" or not re.fullmatch(r"[\w.-]+", host.user)):
+            raise ProgramError(f"{name}: {host.name} has user {host.user!r}; clients have, of letters, digits and _.-")
 
 
 def _check_destinations(program: Program, name: str) -> None:

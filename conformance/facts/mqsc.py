@@ -150,9 +150,9 @@ class Objects:
         """The staging queue, where it is."""
         return self.objects.get(("QLOCAL", STAGING))
 
-    def may(self, right: str, name: str) -> bool:
-        """Whether a user of whom no record speaks has a right on an object."""
-        mine = self.rights.get("nobody")
+    def may(self, right: str, name: str, user: str = "") -> bool:
+        """Whether a user, or one of whom no record speaks, has a right on an object."""
+        mine = self.rights.get(user) or self.rights.get("nobody")
         if not mine:
             return name != STAGING
         everywhere = mine.get("**", [])

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from brokerproof.conformance.experiment.history import Operate, Send, Subscribe
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
@@ -127,19 +129,27 @@ def reasons_of(tables: Tables, event: Send | Subscribe) -> Reasons:
     return all_of
 
 
+def user_of(tables: Tables, host: str) -> str:
+    """As whom a host has logged in; "": as nobody."""
+    users = tables.header.users
+    return "" if users is msgspec.UNSET else users.get(host, "")
+
+
 def _subscribing(tables: Tables, state: Objects, event: Subscribe) -> Reasons:
     found = Reasons(known=_is_known(tables, state, event))
     right = "SUB" if tables.names.is_topic(event.dest) else "BROWSE" if event.browser else "GET"
     for part in tables.names.parts(event.dest):
-        if part == STAGING or not state.may(right, part):
+        if part == STAGING or not state.may(right, part, user_of(tables, event.host)):
             found.add(UNAUTHORISED)
     return found
 
 
 def _is_known(tables: Tables, state: Objects, event: Send | Subscribe) -> bool:
-    """Whether the objects that a name stands for are those that commands call so, and the rights are everyone's."""
+    """Whether the objects that a name stands for are those that commands call so, and the rights are everyone's or
+    those of its user: nobody knows how a client without one is called.
+    """
     dest, host, sends = event.dest, event.host, isinstance(event, Send)
-    if any(who != "nobody" and host and who.startswith(host) for who in state.rights):
+    if not user_of(tables, host) and any(who != "nobody" and host and who.startswith(host) for who in state.rights):
         return False
     names = [dest, *tables.names.parts(dest)]
     told = [name for kind, name in state.objects if name != STAGING]
@@ -157,7 +167,7 @@ def _sending(tables: Tables, state: Objects, event: Send) -> Reasons:
         return found
     topic, parts = tables.names.is_topic(event.dest), tables.names.parts(event.dest)
     for part in parts:
-        if not state.may("PUB" if topic else "PUT", part):
+        if not state.may("PUB" if topic else "PUT", part, user_of(tables, event.host)):
             found.add(UNAUTHORISED)
     if event.delay_ms:
         _of_the_message(state, event, found)

@@ -58,6 +58,9 @@ CALLS: Final = tuple(
 #: How long targets take nothing: short against a retry, or long.
 PAUSES_MS: Final = (3000, 600_000, 500)
 DEADQ: Final = "ActiveMQ.DLQ"
+#: Who has authorities of his own, and which are given and taken away.
+USERS: Final = ("alice", "bob")
+GRANTED: Final = ("PUT", "PUT, GET", "GET, BROWSE", "NONE", "PUT, GET, BROWSE, PUB, SUB", "BROWSE, SUB")
 #: The dead-letter queue and the queues of subscribers, which may take nothing as well.
 FULL: Final = (
     (f"ALTER QLOCAL('{DEADQ}') PUT(DISABLED)", f"ALTER QLOCAL('{DEADQ}') PUT(ENABLED)"),
@@ -97,7 +100,41 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     plain = [name for name in queues if "." not in name]  # no dead letters, no queue of a virtual topic
     if plain and not probed and chooser.flag(10):
         return _with_alias(chooser, program, plain)
-    return with_operator(chooser, program) if not probed and chooser.flag(60) else program
+    program = with_operator(chooser, program) if not probed and chooser.flag(60) else program
+    return with_users(chooser, program, queues) if queues and not probed and chooser.flag(15) else program
+
+
+def with_users(chooser: Chooser, program: Program, queues: list[str]) -> Program:
+    """The program with two users, each with authorities on some queue or on all, which an operator changes while
+    messages wait; and, sometimes, somebody at the staging queue.
+    """
+    hosts = [
+        msgspec.structs.replace(host, user=one_of(chooser, (*USERS, ""))) if host.role == "client" else host
+        for host in program.hosts
+    ]
+    places = (*queues, "**")
+
+    def record(user: str, verb: str, rights: str) -> str:
+        return f"SET AUTHREC PROFILE('{one_of(chooser, places)}') PRINCIPAL('{user}') {verb}({rights})"
+
+    told = [record(user, "AUTHADD", one_of(chooser, GRANTED)) for user in USERS if chooser.flag(80)]
+    steps, dests = list(program.steps), list(program.destinations)
+    for _ in range(chooser.below(4)):
+        command = record(one_of(chooser, USERS), one_of(chooser, ("AUTHRMV", "AUTHADD")), one_of(chooser, GRANTED))
+        steps.insert(chooser.below(len(steps) + 1), Operate(op="mqsc", command=command))
+    if chooser.flag(40) and all(dest.name != STAGING for dest in dests):
+        dests.append(Destination(STAGING, "queue"))
+        for _ in range(1 + chooser.below(3)):
+            host, last = chooser.below(len(program.clients())), len(dests) - 1
+            ways: tuple[AnyStep, ...] = (
+                Send(host=host, dest=last),
+                Subscribe(host=host, dest=last, prefetch=10),
+                Subscribe(host=host, dest=last, browser=True),
+                Send(host=host, dest=last, delay_ms=400),
+            )
+            steps.insert(chooser.below(len(steps) + 1), one_of(chooser, ways))
+    broker = msgspec.structs.replace(program.broker, mqsc=[*program.broker.mqsc, *told])
+    return msgspec.structs.replace(program, hosts=hosts, broker=broker, destinations=dests, steps=steps)
 
 
 def _with_alias(chooser: Chooser, program: Program, queues: list[str]) -> Program:

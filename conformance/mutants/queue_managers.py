@@ -54,6 +54,16 @@ class Agrees(SendChecks):
         return "", ""
 
 
+class KnowsNobody(SendChecks):
+    """Whoever it is has everyone's authorities."""
+
+    def authority(self, definitions: Definitions, principal: str, message: Message) -> tuple[str, str]:  # noqa: ARG002
+        return super().authority(definitions, "nobody", message)
+
+    def entrance(self, definitions: Definitions, principal: str, right: str, name: str) -> bool:  # noqa: ARG002
+        return super().entrance(definitions, "nobody", right, name)
+
+
 class CompletesNothing(SendChecks):
     """What a message leaves to its queue's definition stays as it came."""
 
@@ -180,6 +190,7 @@ ALL = (
         "mq_reports",
         fresh(TellsAnotherReason),
     ),
+    Mutant("mq-users-are-nobody", "DLY-033", "Users have everyone's authorities.", "mq_checks", fresh(KnowsNobody)),
     Mutant("mq-setters-agree", "DLY-053", "A producer takes any delay and life.", "mq_checks", fresh(Agrees)),
     Mutant("mq-definition-ignored", "DLY-054", "DEFPRTY is not looked at.", "mq_checks", fresh(CompletesNothing)),
     Mutant("mq-stop-ignored", "DLY-042", "The delay processor cannot be stopped.", "mq_processor", fresh(NeverStops)),

@@ -37,44 +37,88 @@ from brokerproof.conformance.rules.told_by_managers import applies
 #: What each façade throws.
 THROWS: Final = {"classic": "JMSException", "simplified": "JMSRuntimeException"}
 Path = list[tuple[str, dict[str, Value]]]
+#: How the refusal of a life below the delay is told.
+EXPIRY_TOLD: Final = f"{EXPIRY} {NAMES[EXPIRY]}: "
 _THROWN: Final = re.compile(r"(\w+): (\d{4}) (MQRC_\w+): ")
 
 
 def producers(facts: Facts) -> list[SendEvent]:
-    """Sends of producers whose calls are told, to a queue manager."""
-    return [send.event for send in facts.sends.values() if send.event.called] if is_managed(facts) else []
+    """Sends of producers whose calls are told, by a broker that takes delays."""
+    return [send.event for send in facts.sends.values() if send.event.called] if facts.declared.delay_support else []
+
+
+class Asked:
+    """What a producer may refuse. ``early``: its queue manager has no delays. ``managed``: it has a queue manager,
+    which demands that a life is not below the delay. ``strict``: the call itself is to refuse, not the send after it.
+    """
+
+    def __init__(self, facts: Facts, event: SendEvent, *, early: bool) -> None:
+        self.event = event
+        self.early = early
+        self.managed, self.strict = is_managed(facts), facts.simulated
+        self.now = {"life": 0, "delay": 0}
+
+    def reason(self, after: dict[str, int]) -> int:
+        """What speaks against a life and a delay; 0: nothing."""
+        if after["delay"] and self.early:
+            return UNSUPPORTED
+        return EXPIRY if 0 < after["life"] < after["delay"] else 0
 
 
 @rule("DLY-053", over=producers, handles=KINDS)
 def setters_refuse(facts: Facts, event: SendEvent) -> Findings:
-    """A producer refuses the call that asks for a delay which its queue manager has not, or after which its life is
-    below its delay; then nothing has changed, and it throws what its façade throws.
+    """A producer takes its life and its delay in any order of its calls; but that of a queue manager refuses the call
+    that asks for a delay which it has not, or after which its life is below its delay. What it refuses changes nothing,
+    and it throws what its façade throws.
     """
-    early = {None if one is None else int(one.qmgr["CMDLEVEL"]) < DELAY_LEVEL for one in between(facts, event)}
+    levels = between(facts, event) if is_managed(facts) else []
+    early = {None if one is None else int(one.qmgr["CMDLEVEL"]) < DELAY_LEVEL for one in levels} or {False}
     if len(early) != 1 or None in early:
         return
-    now = {"life": 0, "delay": 0}
-    for call, ms, thrown in event.called:
-        said = _THROWN.match(thrown)
-        after = {**now, call: ms}
-        reason = (
-            UNSUPPORTED if after["delay"] and True in early else EXPIRY if 0 < after["life"] < after["delay"] else 0
-        )
+    asked = Asked(facts, event, early=True in early)
+    for call, value_ms, thrown in event.called:
         if thrown and thrown.partition(":")[0] != THROWS[event.facade]:
             yield broken("another-exception", event, why=f"{event.facade}: {thrown!r} is no {THROWS[event.facade]}")
         elif call == "send":
-            if (event.ttl_ms, event.delay_ms) != (now["life"], now["delay"]):
-                yield broken("changed", event, why=f"life {now['life']} ms and delay {now['delay']} ms had been set")
-        elif not thrown and reason:
-            yield broken("taken", event, why=f"{call} {ms} ms was to be refused with {reason} {NAMES[reason]}")
-        elif thrown and (said is None or int(said[2]) != (reason or EXPIRY) or NAMES[int(said[2])] != said[3]):
-            yield broken("another-reason", event, why=f"{call} {ms} ms: {thrown!r}")
-        elif thrown and not reason and after["life"] != after["delay"]:  # equal ones are open
-            yield broken("in-vain", event, why=f"{call} {ms} ms: {thrown!r}")
+            yield from _sent(asked, thrown)
         elif thrown:
-            yield held("refused", "there is no delay" if reason == UNSUPPORTED else f"the {call} was set last")
+            yield from _refused(asked, call, value_ms, thrown)
         else:
-            now = after
+            yield from _taken(asked, call, value_ms)
+
+
+def _sent(asked: Asked, thrown: str) -> Findings:
+    """What it sends with is what it had taken; and what it had taken against the rules is refused now."""
+    now, event = asked.now, asked.event
+    if (event.ttl_ms, event.delay_ms) != (now["life"], now["delay"]):
+        yield broken("changed", event, why=f"life {now['life']} ms and delay {now['delay']} ms had been set")
+    elif asked.managed and asked.reason(now) == EXPIRY and not thrown:
+        yield broken("taken", event, why=f"life {now['life']} ms is below the delay of {now['delay']} ms")
+    elif asked.managed and asked.reason(now) == EXPIRY and EXPIRY_TOLD in thrown:
+        yield held("refused-at-the-send")
+    elif now["life"] and now["delay"] and not thrown:
+        yield held("taken-together", "the life is below the delay" if now["life"] < now["delay"] else "")
+
+
+def _refused(asked: Asked, call: str, value_ms: int, thrown: str) -> Findings:
+    """A setter that threw: for that reason, which a queue manager names."""
+    after = {**asked.now, call: value_ms}
+    reason, said = asked.reason(after), _THROWN.match(thrown)
+    told = said is not None and int(said[2]) == (reason or EXPIRY) and NAMES[int(said[2])] == said[3]
+    if asked.managed and not told:
+        yield broken("another-reason", asked.event, why=f"{call} {value_ms} ms: {thrown!r}")
+    elif not reason and after["life"] != after["delay"]:  # equal ones are open
+        yield broken("in-vain", asked.event, why=f"{call} {value_ms} ms: {thrown!r}")
+    else:
+        yield held("refused", "there is no delay" if reason == UNSUPPORTED else f"the {call} was set last")
+
+
+def _taken(asked: Asked, call: str, value_ms: int) -> Findings:
+    """A setter that took it. IBM's text lets the send be the call that looks at both."""
+    asked.now = {**asked.now, call: value_ms}
+    reason = asked.reason(asked.now)
+    if reason == UNSUPPORTED or (reason and asked.managed and asked.strict):
+        yield broken("taken", asked.event, why=f"{call} {value_ms} ms was to be refused with {reason} {NAMES[reason]}")
 
 
 class Resolved:

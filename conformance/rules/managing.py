@@ -26,6 +26,7 @@ from brokerproof.conformance.facts.queue_managers import (
     Reasons,
     depth_of,
     reasons_of,
+    user_of,
     wrong_with,
 )
 from brokerproof.conformance.facts.releases import STAYS, ending_of
@@ -72,10 +73,11 @@ def _refused(put: Put, reason: str) -> Findings:
 
 
 @rule("DLY-033", over=puts, handles=KINDS)
-def authority_at_the_send(_facts: Facts, put: Put) -> Findings:
+def authority_at_the_send(facts: Facts, put: Put) -> Findings:
     """Authority is checked at the send, on the real target."""
     if UNAUTHORISED in put.reasons.must and put.send.event.delay_ms:
-        yield from _refused(put, "refused")
+        own = user_of(facts, put.send.event.host)
+        yield from _refused(put, "a user with authorities of his own" if own else "refused")
 
 
 @rule("DLY-045", over=puts, handles=KINDS)
@@ -180,7 +182,8 @@ def who_may_not_get(facts: Facts, event: Subscribe) -> Findings:
     if said[0] not in reasons.may or NAMES[said[0]] != said[1]:
         yield broken("another-reason", event, why=f"{said[0]} {said[1]} does not apply")
     elif said[0] == UNAUTHORISED:
-        yield held("refused", "the staging queue" if event.dest == STAGING else "another queue")
+        own = "a user with authorities of his own" if user_of(facts, event.host) else "another queue"
+        yield held("refused", "the staging queue" if event.dest == STAGING else own)
 
 
 def told(facts: Facts) -> list[Operate]:

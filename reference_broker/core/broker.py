@@ -252,7 +252,7 @@ class Broker:
             code, text = region.durables.objection(connection.client_id, event)
         else:
             code, text = region.temporaries.objection(event.connection, event.destination)
-        code, text = (code, text) if code else region.reserved(connection.client_id, event)
+        code, text = (code, text) if code else region.reserved(connection.principal, event)
         if code:
             self._refuse(event.connection, event.request, code, text)
             return

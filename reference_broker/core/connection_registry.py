@@ -48,11 +48,13 @@ IN_USE: Final = "client-id-in-use"
 class Connection:
     """What the broker knows about one connection."""
 
-    __slots__ = ("client_id", "consumers", "identity", "producers")
+    __slots__ = ("client_id", "consumers", "identity", "principal", "producers")
 
-    def __init__(self, client_id: str, identity: str = "") -> None:
+    def __init__(self, client_id: str, identity: str = "", user: str = "") -> None:
         self.client_id = client_id
         self.identity = identity
+        #: Whose rights it has: its user's, or by its own name.
+        self.principal = user or client_id
         self.consumers: dict[str, Consumer] = {}
         #: Producers that named a destination: the core's name for each -> the destinations.
         self.producers: dict[str, list[str]] = {}
@@ -163,6 +165,11 @@ class ConnectionRegistry:
         found = self.connections.get(connection)
         return "" if found is None else found.client_id
 
+    def principal(self, connection: int) -> str:
+        """Whose rights a connection has; "" if it has no name, or is gone."""
+        found = self.connections.get(connection)
+        return "" if found is None else found.principal
+
     def consumers(self) -> int:
         """How many consumers there are, wherever they have places."""
         return sum(len(connection.consumers) for connection in self.connections.values())
@@ -174,7 +181,7 @@ class ConnectionRegistry:
 
     def connected(self, event: Connect) -> None:
         """A connection is there."""
-        connection = self.connections[event.connection] = Connection(event.client_id, event.identity)
+        connection = self.connections[event.connection] = Connection(event.client_id, event.identity, event.user)
         self.named.setdefault(event.client_id, {})[event.connection] = connection
         if event.identity:
             self.identities[event.identity] = event.connection

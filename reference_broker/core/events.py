@@ -34,19 +34,27 @@ class Connect(Event):
     """A client finished its protocol's handshake.
 
     ``identity``: the name that it keeps when it comes back over another socket; "" is none. ``exclusive``: nobody else
-    may have its client id.
+    may have its client id. ``user``: as whom it logs in; "" is nobody.
     """
 
-    __slots__ = ("client_id", "connection", "exclusive", "identity", "request")
+    __slots__ = ("client_id", "connection", "exclusive", "identity", "request", "user")
 
     def __init__(
-        self, connection: int, client_id: str, *, identity: str = "", exclusive: bool = False, request: int = 0
+        self,
+        connection: int,
+        client_id: str,
+        *,
+        identity: str = "",
+        exclusive: bool = False,
+        request: int = 0,
+        user: str = "",
     ) -> None:
         self.connection = connection
         self.client_id = client_id
         self.identity = identity
         self.exclusive = exclusive
         self.request = request
+        self.user = user
 
 
 class Disconnect(Event):

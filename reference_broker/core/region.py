@@ -153,9 +153,9 @@ class Region:
         else:
             self.stage.releases.release(item)
 
-    def reserved(self, client_id: str, event: Subscribe) -> tuple[str, str]:
+    def reserved(self, principal: str, event: Subscribe) -> tuple[str, str]:
         """Why a queue manager keeps somebody from a destination: (code, text)."""
-        return ("", "") if self.stage is None else self.stage.objection_to_subscribe(client_id, event)
+        return ("", "") if self.stage is None else self.stage.objection_to_subscribe(principal, event)
 
     def is_expired(self, message: Message) -> bool:
         """Whether the message is dead by the broker's clock, now."""

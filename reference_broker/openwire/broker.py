@@ -184,6 +184,7 @@ class BrokerSession(Session):
                 identity=info.connection_id,
                 exclusive=bool(info.connection_id),
                 request=info.command_id if info.response_required else 0,
+                user=info.user_name,
             )
         ]
 

@@ -112,7 +112,8 @@ class BrokerSession(Session):
             self.periods = stomp_periods("classic", 0, 0)
         self.outbox.append(Frame("CONNECTED", reply))
         self.state.client_id = headers.get("client-id", "")
-        return [Connect(self.connection, self.state.client_id or f"stomp-{self.connection}")]
+        name = self.state.client_id or f"stomp-{self.connection}"
+        return [Connect(self.connection, name, user=headers.get("login", ""))]
 
     def _heart_beat(self, text: str | None) -> tuple[int, int]:
         """(what the client will send, what it wants), in milliseconds."""

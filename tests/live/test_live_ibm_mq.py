@@ -28,8 +28,10 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK
+from brokerproof.conformance.experiment.steps import Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.delay_resolved import THROWS
 from brokerproof.conformance.running.live import run_all
 from tests.tools import not_run
 
@@ -51,6 +53,50 @@ for number in (2053, 2009):
     thrown.setLinkedException(jpype.JClass("com.ibm.mq.MQException")(2, number, None))
     found = reason_of(thrown)
     print(found and found.text)
+"""
+#: What is told of the calls of producers of IBM's client that refuse one of them. Only the connection is not its own.
+CALLED = """import sys, jpype
+from types import SimpleNamespace
+from brokerproof.conformance.agents.java import Wire
+from brokerproof.conformance.agents.java_provider import ProviderLibrary
+from brokerproof.conformance.agents.protocol import Called
+from brokerproof.conformance.agents.provider import Provider
+from brokerproof.conformance.experiment.operations import Send
+jpype.startJVM(classpath=sys.argv[1].split(":"))
+JMS = "com.ibm.msg.client.jakarta.jms."
+cause = jpype.JClass("com.ibm.mq.MQException")(2, 2013, None)
+class Producer:
+    life = delay = 0
+    def __init__(self, kind):
+        self.kind = kind
+    def look(self, life, delay):
+        if 0 < life < delay:
+            if self.kind == "simplified":
+                raise jpype.JClass(JMS + "DetailedJMSRuntimeException")("no", "1", "", "", {}, cause)
+            thrown = jpype.JClass(JMS + "DetailedJMSException")("no", "1", "", "", {})
+            thrown.setLinkedException(cause)
+            raise thrown
+        self.life, self.delay = life, delay
+    def setTimeToLive(self, ms):
+        self.look(ms, self.delay)
+    def setDeliveryDelay(self, ms):
+        self.look(self.life, ms)
+    def getTimeToLive(self):
+        return self.life
+    def getDeliveryDelay(self):
+        return self.delay
+    def __getattr__(self, name):
+        return lambda *_: None
+def session(kind):
+    return SimpleNamespace(createQueue=str, createProducer=lambda *_: Producer(kind), close=lambda: None)
+library = ProviderLibrary(Provider(factory="", facade="context"))
+wire = Wire(SimpleNamespace(createContext=lambda _: session("simplified")))
+wire.other = SimpleNamespace(createSession=lambda *_: session("classic"))
+for calls in ("classic life delay send", "simplified delay life send", "simplified delay send life"):
+    called = Called()
+    library.calling(wire, Send(dest="queue://q0", message="p0/1", ttl_ms=9, delay_ms=10, calls=calls), called)(None)
+    told = [(call, thrown.partition(": j")[0].partition(": c")[0]) for call, _, thrown in called.calls]
+    print(told, called.ttl_ms, called.delay_ms)
 """
 #: A program each, and what it must show. What concerns the queue manager itself is left out, as on a real one.
 PLAYED = {
@@ -127,3 +173,25 @@ def test_reasons_are_read_from_ibm_s_own_exceptions() -> None:
         not_run(str(error))
     done = subprocess.run([sys.executable, "-c", THROWN, path], check=False, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["2053 MQRC_Q_FULL: jakarta.jms.JMSException: not sent", "None"], done.stderr
+
+
+def test_calls_of_a_producer_are_told_with_ibm_s_reason_and_facade() -> None:
+    """Which call was refused, by what its façade throws, and what the producer was left with."""
+    try:
+        path = class_path(read_profile(PROFILE))
+    except (ToolMissing, ToolFailed) as error:
+        not_run(str(error))
+    done = subprocess.run([sys.executable, "-c", CALLED, path], check=False, capture_output=True, text=True, timeout=60)
+    classic, simplified = (f"{name}: 2013 MQRC_EXPIRY_ERROR" for name in THROWS.values())
+    assert done.stdout.splitlines() == [
+        f"{[('life', ''), ('delay', classic), ('send', '')]} 9 0",
+        f"{[('delay', ''), ('life', simplified), ('send', '')]} 0 10",
+        f"{[('delay', ''), ('send', ''), ('life', simplified)]} 0 10",
+    ], done.stderr
+
+
+def test_a_real_queue_manager_is_asked_for_the_calls() -> None:
+    adapter = ProfileAdapter(read_profile(PROFILE))
+    program = adapter.cast(programs()["producer-calls-in-six-orders"])
+    assert not adapter.refusal(program)
+    assert sum(isinstance(step, Send) and bool(step.calls) for step in program.steps) == 17

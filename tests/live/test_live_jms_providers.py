@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
+from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.rules.delay_resolved import THROWS
 from brokerproof.conformance.running.live import run_all
 from tests.live.bench import need_clocks
 from tests.tools import not_run
@@ -48,6 +51,35 @@ def test_a_provider_plays_the_corpus(broker: str) -> None:
         found = {one.requirement: one.verdict for one in result.verdicts}
         assert VerdictKind.VIOLATED not in found.values()
         assert [found[one] for one in PLAYED[result.name]] == [VerdictKind.SATISFIED] * len(PLAYED[result.name])
+
+
+@pytest.mark.parametrize("broker", ["artemis-jms", "artemis-qpid-jms"])
+def test_a_jms_2_library_is_called_in_every_order(broker: str) -> None:
+    """Both façades of one library; what its producer says of itself, and what it puts on the message."""
+    adapter = make_adapter(broker)
+    assert isinstance(adapter, ProfileAdapter)
+    try:
+        class_path(adapter.located)
+    except (ToolMissing, ToolFailed) as error:
+        not_run(f"{broker}: {error}")
+    plan = [("calls", adapter.cast(programs()["producer-calls-in-six-orders"]))]
+    (result,) = run_all(adapter, plan, tuple(default_catalogue().select(None)))
+    assert (result.problem, result.not_run) == ("", "")
+    found = {one.requirement: one.verdict for one in result.verdicts}
+    assert VerdictKind.VIOLATED not in found.values()
+    assert found["DLY-053"] is VerdictKind.SATISFIED
+    assert result.history is not None
+    told = [event for event in result.history.events if isinstance(event, Send)]
+    assert len(told) == 17
+    for event in told:
+        before = [call for call, _, _ in event.called[: [call for call, _, _ in event.called].index("send")]]
+        asked_ms = {call: value_ms for call, value_ms, _ in event.called if call in before}
+        assert (event.result, event.ttl_ms, event.delay_ms) == ("ok", asked_ms.get("life", 0), asked_ms.get("delay", 0))
+        assert event.timestamp_ms is not None
+        assert event.expiration_ms == (event.timestamp_ms + event.ttl_ms if event.ttl_ms else 0)
+    assert {(event.facade, tuple(call for call, _, _ in event.called)) for event in told} == {
+        (facade, order) for facade in THROWS for order in permutations(("life", "delay", "send"))
+    }
 
 
 PROFILE = """

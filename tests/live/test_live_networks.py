@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec
-from brokerproof.conformance.experiment.destinations import queues
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.history import Ack as Acked
 from brokerproof.conformance.experiment.history import Arrive, Fault, History
 from brokerproof.conformance.experiment.history import Send as Sent
@@ -113,6 +115,21 @@ def test_what_a_bridge_had_under_way_when_it_ended_is_not_lost(
     drained = {event.message for event in events(history, Arrive) if event.host in {"c0", "drain-b2"}}
     assert drained == {"p0/1", "p0/2", "p0/3"}
     assert verdicts(history, VerdictKind.VIOLATED) == set()
+
+
+def test_publications_cross_by_a_proxy_subscription(adapter: Adapter, laboratory: Laboratory) -> None:
+    """Each once, a delayed one when its delay is over, also to who was not there when it was sent."""
+    hosts = [msgspec.structs.replace(host, topics=host.role == "bridge") for host in HOSTS]
+    listens = Subscribe(host=1, dest=1, prefetch=10, ack="client")
+    published = [Send(dest=1, count=3), Send(dest=1, delay_ms=1500), Advance(ms=300), listens, Advance(ms=3500)]
+    steps = [listens, CONSUME, THERE, Send(), *published, Settle()]
+    program = Program(FORMAT, BrokerSpec(persistent=True), hosts, [], [*queues("q0"), *topics("t0")], steps)
+    history = LiveWorld(adapter, laboratory).run(program)
+    by_session = Counter((event.consumer, event.message) for event in events(history, Arrive, "c0"))
+    late = {("c0/3", "p0/5")}
+    assert by_session == dict.fromkeys({("c0/1", f"p0/{n}") for n in (2, 3, 4, 5)} | {("c0/2", "p0/1")} | late, 1)
+    assert verdicts(history, VerdictKind.VIOLATED) == set()
+    assert verdicts(history, VerdictKind.SATISFIED) >= {*JUDGED, "DLY-055"}
 
 
 def test_activemq_comes_back_with_its_connector(laboratory: Laboratory) -> None:

@@ -52,6 +52,7 @@ PAST_THE_LIBRARY = [
     "every-type-of-acknowledgement",
     "expired-acknowledgement-of-a-range",
     "individual-acknowledgement-on-a-topic",
+    "mq-users-with-authorities-of-their-own",
     "over-a-bridge-processed",
     "policy-replaces-the-default",
 ]

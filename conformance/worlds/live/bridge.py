@@ -4,6 +4,7 @@ Rules
 * What it did is what it told, with the instants that it told; ``worlds/crossings.py`` writes that down.
 * A cut lets both of its sockets vanish; a kill ends its process, and what it told before is still taken in. The
   evidence is how many messages were in doubt then, and the exit code of what was killed.
+* A consumer that was asked for, and of which nothing more was heard when the bridge ended, may have been there.
 * A bridge that ends comes back after ``RETRY_NS``, then after twice as long, and so on up to ``RETRY_MAX_NS``, until
   both brokers have let it in; ``rejoin`` does not wait. Its host has the clock of this machine, which decides nothing.
 """
@@ -52,7 +53,7 @@ class LiveBridge:
         self._far = spec.to
         self._words = [mutant] if mutant else []
         self._log = Crossings(hosts.recorder, spec.name, state.name)
-        self._queues = [hosts.names.physical(queue) for queue in hosts.state.carried(spec)]
+        self._carried = [hosts.names.physical(name) for name in hosts.state.carried(spec)]
         self._process: Process | None = None
         self._pause_ns = RETRY_NS
         #: When to look again whether it is open; 0: not yet.
@@ -60,6 +61,8 @@ class LiveBridge:
         #: How often it was begun; it has sockets; both brokers have let it in.
         self.life = 0
         self.dialled = self.is_open = False
+        #: Consumers that were asked for and are not known to be there: name -> (queue, when).
+        self._asked: dict[str, tuple[str, int]] = {}
         #: Messages that were in doubt when the last life ended; the life in which its link was stalled.
         self._doubtful = self.stalled_in = 0
 
@@ -91,7 +94,7 @@ class LiveBridge:
         near, far = hosts.endpoints[self.near], hosts.endpoints[self._far]
         names = {"name": f"{hosts.names.run}-{self.name}", "near_name": self.near, "far_name": self._far}
         ends = {"near": _connecting(near, None), "far": _connecting(far, None if path.proxy is None else path.port(0))}
-        self._ask({"do": "dial", **ends, **names, "queues": self._queues})
+        self._ask({"do": "dial", **ends, **names, "queues": self._carried})
         self._due_ns = time.monotonic_ns() + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
 
@@ -182,6 +185,7 @@ class LiveBridge:
         hosts, log = self._hosts, self._log
         now_ns = hosts.now_ns() if until_ns is None else until_ns
         self._doubtful = log.ended(now_ns)
+        self._tell_asked(now_ns)
         for name in (log.near, log.far):
             if name != closed_by:
                 log.connected(name, "unknown", now_ns)
@@ -221,13 +225,21 @@ class LiveBridge:
         if event == "open":
             self.is_open, self._pause_ns = True, RETRY_NS
             log.opened(t1)
-        elif event in {"listening", "wanted"}:
-            result: events.Result = "ok" if event == "listening" else "unknown"
-            log.subscribed(told["consumer"], hosts.names.logical(told["dest"]), result, t1, self._asked_ns(t0))
+        elif event == "asked":
+            self._asked[told["consumer"]] = hosts.names.logical(told["dest"]), t0
+        elif event == "listening":
+            self._asked.pop(told["consumer"], None)
+            log.subscribed(told["consumer"], hosts.names.logical(told["dest"]), "ok", t1, self._asked_ns(t0))
         elif event == "ended":
             self._ended(told, t0, t1)
         elif (message := hosts.names.ours(told.get("message", ""))) is not None:
             self._about(event, told, message, t0, t1)
+
+    def _tell_asked(self, now_ns: int) -> None:
+        """What was asked for may be there or not."""
+        asked, self._asked = self._asked, {}
+        for consumer, (dest, since_ns) in asked.items():
+            self._log.subscribed(consumer, dest, "unknown", now_ns, self._asked_ns(since_ns))
 
     def _asked_ns(self, told_ns: int) -> int | None:
         """When a consumer was asked for at the earliest; None: when the bridge was open."""
@@ -236,6 +248,7 @@ class LiveBridge:
 
     def _ended(self, told: dict[str, Any], t0: int, t1: int) -> None:
         name = {"near": self._log.near, "far": self._log.far}.get(told["end"], "")
+        self._tell_asked(t1)
         if name:
             put = self._hosts.recorder.put
             put(events.Closed, t0, t1, name, who="broker", reason=told["reason"], link=name)

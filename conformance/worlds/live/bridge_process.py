@@ -7,9 +7,9 @@ Requests: ``{"do": "dial", "near": …, "far": …, "name": …, "queues": […]
 ``operations.Connect``, ``queues`` the names that the brokers know), ``{"do": "drop"}`` lets both vanish and is answered
 by ``dropped``; the end of stdin ends the process.
 
-Events, with ``t0`` and ``t1`` in nanoseconds of the machine's monotonic clock: ``open``, ``listening``, ``wanted`` (a
-consumer that was asked for and may be there), ``passed``, ``answered``, ``settled``, ``ended`` (``end`` says which
-broker closed its connection; "" if neither did), ``dropped``.
+Events, with ``t0`` and ``t1`` in nanoseconds of the machine's monotonic clock: ``open``, ``asked`` (for a consumer),
+``listening``, ``passed``, ``answered``, ``settled``, ``ended`` (``end`` says which broker closed its connection; "" if
+neither did), ``dropped``.
 
 Rules
 * What is done is told before the bytes of it are written: a process that is killed has told whatever a broker may have
@@ -171,6 +171,8 @@ class BridgeProcess:
             notices = bridge.receive(end.side, frame, Now(read_ns, wall_reading()[0]))
             if bridge.is_open and not before:
                 self._say("open", t0_ns, high_ns)
+                for one in bridge.wanted():
+                    self._say("asked", consumer=one.consumer, dest=one.queue)
             for notice in notices:
                 self._notice(notice, t0_ns, high_ns)
             if bridge.failure:
@@ -221,9 +223,7 @@ class BridgeProcess:
             self._selector.unregister(end.socket)
             end.socket.close()
         self._ends.clear()
-        bridge, self._bridge = self._bridge, None
-        for one in bridge.wanted() if bridge is not None else []:
-            self._say("wanted", consumer=one.consumer, dest=one.queue)
+        self._bridge = None
 
     def _say(self, event: str, t0_ns: int | None = None, t1_ns: int | None = None, **fields: object) -> None:
         now_ns = time.monotonic_ns()

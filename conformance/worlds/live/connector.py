@@ -21,7 +21,6 @@ from brokerproof.conformance.brokers.base import Connector
 from brokerproof.conformance.worlds.crossings import PREFETCH
 from brokerproof.conformance.worlds.live.agent import OWN_MS
 from brokerproof.conformance.worlds.live.bridge import LiveBridge
-from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Adapter, Endpoint
@@ -39,8 +38,10 @@ class ConnectorBridge(LiveBridge):
     def connector(self) -> Connector:
         """What the near broker is told. Its process must have been started."""
         near_port, far_port = (int(word) for word in self._words)
-        queues = tuple(name.removeprefix(QUEUE) for name in self._queues if name.startswith(QUEUE))
-        return Connector(name=self.name, near_port=near_port, far_port=far_port, queues=queues, prefetch=PREFETCH)
+        carried = tuple(self._carried)
+        return Connector(
+            name=self.name, near_port=near_port, far_port=far_port, destinations=carried, prefetch=PREFETCH
+        )
 
     def start(self) -> None:
         before = self._process

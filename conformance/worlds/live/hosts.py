@@ -262,7 +262,12 @@ class Hosts:
             outcome.unsent = reply.fail.code == NOT_CONNECTED
         elif reply.ok is None:
             outcome.result = "unknown"
-        return outcome, reply.ok or dict(reply.stamps or {})
+        told = reply.ok or dict(reply.stamps or {})
+        if reply.called is not None:
+            outcome.called = reply.called.calls
+            told |= {"ttl_ms": reply.called.ttl_ms, "delay_ms": reply.called.delay_ms}
+            outcome.stamps = told  # of a refused one, too
+        return outcome, told
 
     def unanswered(self, client: str, broker: str, waited_ms: int) -> None:
         """A broker has not answered a client."""

@@ -257,6 +257,8 @@ class LivePort:
         is_kept = self._state.durable and client in self._state.clients
         client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
         options: dict[str, Any] = {"client_id": client_id, **ops.shared(access, ops.Connect, "host", "url")}
+        if spec.user:
+            options["login"], options["passcode"] = spec.user, ""
         if client.via == JMS:
             options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
             options["expiry_check"] = spec.expiry_check
@@ -307,9 +309,10 @@ class LivePort:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
             outcome.stamps = told
-            if operation.delay_ms and not self._is_over_budget(operation.delay_ms):
+            delay_ms = told.get("delay_ms", operation.delay_ms)
+            if delay_ms and not self._is_over_budget(delay_ms):
                 # What cannot become due in this run is not waited for.
-                outcome.due_ns = outcome.t1 + operation.delay_ms * NS_PER_MS
+                outcome.due_ns = outcome.t1 + delay_ms * NS_PER_MS
         return outcome
 
     def _on_wire(self, operation: ops.ClientOperation) -> Any:

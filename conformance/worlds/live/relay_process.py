@@ -9,7 +9,8 @@ until the next ``dial``; ``{"do": "drop"}`` lets all of them vanish and is
 answered by ``dropped``; the end of stdin ends the process.
 
 Events, with ``t0`` and ``t1`` in nanoseconds of the machine's monotonic clock: ``begun`` (a connector has greeted a
-broker), ``open``, ``listening``, ``wanted``, ``arrived``, ``sent``, ``answered``, ``telling``, ``settled``, ``ended``.
+broker), ``open``, ``asked`` (for a consumer), ``listening``, ``arrived``, ``sent``, ``answered``, ``telling``,
+``settled``, ``ended``.
 
 Rules
 * What is overheard is told before its bytes are passed on.
@@ -71,7 +72,9 @@ class Heard:
         if isinstance(command, commands.ConnectionInfo) and direction == TO_BROKER:
             self._greets(side, command)
         elif isinstance(command, commands.ConsumerInfo) and (side, direction) == (NEAR, TO_BROKER):
-            self._ripen("listening", consumer=command.consumer_id, dest=command.destination)
+            asked = {"consumer": command.consumer_id, "dest": command.destination}
+            self._say("asked", **asked)
+            self._ripen("listening", **asked)
         elif isinstance(command, commands.MessageDispatch) and (side, direction) == (NEAR, TO_CLIENT):
             self._tell_open(t1_ns)
             self._ripe(time.monotonic_ns(), "listening")
@@ -141,12 +144,6 @@ class Heard:
             else:
                 self._say(event, since_ns, **fields)
         self._ripening = waiting
-
-    def ended(self) -> None:
-        """What was asked for may be there or not."""
-        for since_ns, event, fields in self._ripening:
-            if event == "listening":
-                self._say("wanted", since_ns, **fields)
 
 
 class Lane:
@@ -308,8 +305,7 @@ class RelayProcess:
                     self._selector.unregister(source)
                 source.close()
         self._lanes.clear()
-        heard, self._heard = self._heard, Heard(self._say)
-        heard.ended()
+        self._heard = Heard(self._say)
 
     def _say(self, event: str, t0_ns: int | None = None, t1_ns: int | None = None, **fields: object) -> None:
         now_ns = time.monotonic_ns()

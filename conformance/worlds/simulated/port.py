@@ -137,7 +137,7 @@ class SimulatedPort:
         return "reference"
 
     def capabilities(self) -> list[str]:
-        return [*CAPABILITIES, "network"]
+        return [*CAPABILITIES, "network", "producers", "users"]
 
     def declared(self) -> DeclaredSpec:
         return self._program.declared()
@@ -288,11 +288,12 @@ class SimulatedPort:
                 connection_id=f"ID:{name}-{host.named_after}",
             )
             session.fault_tolerant = True
+            session.user_name = host.state.spec.user
             library = OpenWireLibrary(session, expiry_check=check)
         else:
             stomp = StompSession(monitor, generation)
             beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
-            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id)
+            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id, login=host.state.spec.user)
             library = StompLibrary(stomp)
         return library
 
@@ -301,12 +302,6 @@ class SimulatedPort:
     def check(self, operation: ops.Operation) -> None:
         if isinstance(operation, ops.Exhaust):
             raise NotOfferedError(f"virtual time has no {operation.what} that could be scarce; this is for processes")
-        if (
-            isinstance(operation, ops.Send)
-            and operation.calls
-            and self._program.broker.generation.get("delay") != "ibm-mq"
-        ):
-            raise NotOfferedError("only a queue manager's client has these calls")
         if isinstance(operation, _ADDRESSED):
             self._addressed(operation)
 

@@ -1,6 +1,7 @@
 """Calls of a JMS producer in a given order: what is set before the send counts for it, what is refused changes nothing.
 
-The producer is that of the reference broker's own client (``jms/client.py``), in the process of its queue manager.
+The producer is that of the reference broker's own client (``jms/client.py``), in the process of its broker; only a
+queue manager's refuses anything.
 """
 
 from __future__ import annotations
@@ -21,15 +22,21 @@ if TYPE_CHECKING:
 SEND = "send"
 
 
+def _agrees(delay_ms: int, life_ms: int) -> tuple[str, str]:  # noqa: ARG001 - as a queue manager's
+    """Nothing speaks against a life below the delay: such a message expires while it waits."""
+    return "", ""
+
+
 class Calls:
     """Those of one send. ``said``: what it asks for; ``told``: what became of it, with the calls."""
 
     def __init__(self, broker: BrokerHost, asked: ops.Send) -> None:
         stage = broker.node.broker.region().stage
-        assert stage is not None, "asked of a queue manager"
         self._asked = asked
         facade, *order = asked.calls.split()
-        self._producer = Producer(stage.setting, JMSException if facade == "classic" else JMSRuntimeException)
+        self._producer = Producer(
+            _agrees if stage is None else stage.setting, JMSException if facade == "classic" else JMSRuntimeException
+        )
         self._left: Iterator[str] = iter(order)
         self._called: list[tuple[str, int, str]] = []
         self._go_on()

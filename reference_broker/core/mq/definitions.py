@@ -4,7 +4,8 @@
 * The staging queue is there by default, except on z/OS, where it must be defined, with INDXTYPE(NONE) and
   MSGDLVSQ(FIFO); other values are refused.
 * Who has authority records, or else ``nobody`` (who stands for everyone), may do what they say. Without any, everything
-  but what concerns the staging queue, which is for administrators only. The principal is the client id.
+  but what concerns the staging queue, which is for administrators only. The principal is the user
+  as whom a client logs in, or its client id if it says none.
 
 Exception: definitions are not journalled. After a restart the commands of the configuration are carried out again.
 """

@@ -171,7 +171,7 @@ class Stage:
     def objection_to_one(self, message: Message) -> tuple[str, str]:
         """Why a message for one destination is refused."""
         checks, definitions = self.region.policies.mq_checks, self.definitions
-        principal = self.region.connection_registry.client_id(message.sender)
+        principal = self.region.connection_registry.principal(message.sender)
         code, text = checks.authority(definitions, principal, message)
         if code:
             return code, text

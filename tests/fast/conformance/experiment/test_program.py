@@ -67,6 +67,11 @@ def test_encoding_round_trips(seed: int) -> None:
         (with_(destinations=[{"name": "q0", "kind": "composite"}]), "is a composite of 0"),
         (with_(destinations=[{"name": "r", "kind": "temporary", "host": "b"}]), "belongs to a client"),
         (with_(destinations=[{"name": "q0"}]), "missing required field `kind`"),
+        (
+            with_(hosts=[{"name": "b", "role": "broker", "user": "u"}, {"name": "c", "role": "client"}]),
+            "b has user 'u'",
+        ),
+        (with_(hosts=[{"name": "b", "role": "broker"}, {"name": "c", "role": "client", "user": "a'b"}]), 'user "a\'b"'),
     ],
 )
 def test_bad_programs_are_refused(data: bytes, message: str) -> None:

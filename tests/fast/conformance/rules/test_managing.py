@@ -24,6 +24,7 @@ from brokerproof.reference_broker.core.mq.mqsc import MqscError, parse
 NAMES = [name for name in programs() if name.startswith("mq-")]
 ROOM, TABLE, MANAGER = "mq-no-room-on-either-queue", "mq-table-of-refusals", "mq-commands-about-the-manager"
 CALLS, NAMED = "mq-six-orders-of-calls", "mq-names-that-lead-elsewhere"
+ORDERS, USERS = "producer-calls-in-six-orders", "mq-users-with-authorities-of-their-own"
 SHOWS, CLOSED = "mq-publications-on-the-staging-queue", "mq-rights-on-everything"
 
 
@@ -57,6 +58,11 @@ def subscribed(event: Any) -> bool:
 def called(event: Any) -> bool:
     """A producer that refused a call."""
     return isinstance(event, Send) and any(thrown for _, _, thrown in event.called)
+
+
+def ordered(event: Any) -> bool:
+    """A producer that was told both before it sent."""
+    return isinstance(event, Send) and [call for call, _, _ in event.called] == ["life", "delay", "send"]
 
 
 def denied(event: Any) -> bool:
@@ -102,6 +108,23 @@ def denied(event: Any) -> bool:
         ("DLY-053", CALLS, called, {"facade": "simplified"}),
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2046 MQRC_OPTIONS_ERROR: x")]}),
         ("DLY-053", CALLS, called, {"called": [("delay", 1000, "JMSException: 2013 MQRC_EXPIRY_ERROR: x")]}),
+        ("DLY-033", USERS, lambda e: isinstance(e, Send) and e.message == "p0/3", {"result": "ok", "refusal": None}),
+        (
+            "DLY-048",
+            USERS,
+            lambda e: isinstance(e, Subscribe) and (e.host, e.dest) == ("c0", "q1"),
+            {"result": "ok", "refusal": None},
+        ),
+        (
+            "DLY-047",
+            USERS,
+            lambda e: isinstance(e, Send) and e.message == "c0/6",
+            {"result": "fail", "refusal": "2035 MQRC_NOT_AUTHORIZED: x"},
+        ),
+        ("DLY-053", ORDERS, ordered, {"delay_ms": 0}),
+        ("DLY-053", ORDERS, ordered, {"ttl_ms": 59_999}),
+        ("DLY-053", ORDERS, ordered, {"called": [("life", 60_000, "JMSException: no"), ("delay", 700, "")]}),
+        ("DLY-053", ORDERS, ordered, {"called": [("life", 60_000, "IllegalArgumentException: no")]}),
         ("DLY-054", NAMED, lambda e: isinstance(e, Arrive) and e.dest == "q1", {"dest": "q0"}),
         (
             "DLY-054",
@@ -129,6 +152,31 @@ def test_what_is_told_otherwise_is_found(
     requirement: str, name: str, which: Callable[[Any], bool], fields: dict[str, Any]
 ) -> None:
     assert changed(name, which, **fields)[requirement].verdict is VerdictKind.VIOLATED
+
+
+EXPIRED = "JMSException: 2013 MQRC_EXPIRY_ERROR: x"
+NO_DELAY = "JMSException: 2298 MQRC_FUNCTION_NOT_SUPPORTED: x"
+
+
+@pytest.mark.parametrize(
+    ("world", "thrown", "sent", "outcome"),
+    [
+        ("live", "", EXPIRED, "refused-at-the-send"),
+        ("live", "", "", "taken"),
+        ("simulated", "", EXPIRED, "taken"),
+        ("live", EXPIRED, "", "refused"),
+        ("live", NO_DELAY, "", "another-reason"),
+    ],
+)
+def test_a_real_client_may_look_at_both_at_the_send(world: str, thrown: str, sent: str, outcome: str) -> None:
+    """IBM's text: on calling one setter, the other, or send. Our own client refuses the setter."""
+    history = simulate(programs()[CALLS])
+    event = next(event for event in history.events if isinstance(event, Send) and event.called)
+    taken = 0 if thrown else 1000
+    told = [("life", 999, ""), ("delay", 1000, thrown), ("send", 0, sent)]
+    only = msgspec.structs.replace(event, called=told, ttl_ms=999, delay_ms=taken)
+    header = msgspec.structs.replace(history.header, world=world)
+    assert judged(History(header, [only]))["DLY-053"].outcome == outcome
 
 
 def without(name: str, which: Callable[[Any], bool]) -> dict[str, Verdict]:

@@ -57,6 +57,16 @@ def test_what_was_moved_before_anybody_had_it_is_unmarked() -> None:
     assert told(had=True) is SILENT
 
 
+def test_a_consumer_that_may_have_been_there_may_have_had_it() -> None:
+    def told(*, asked: bool) -> VerdictKind:
+        story = Builder().connect("p0").connect("n0", result="unknown").connect("c0").send("p0/1")
+        story = story.subscribe("n0/1", result="unknown") if asked else story
+        return kind(story.lose("n0").subscribe("c0/1").arrive("c0/1", "p0/1", redelivered=True), "RDL-001")
+
+    assert told(asked=False) is FAILS
+    assert told(asked=True) is SILENT
+
+
 def test_what_came_over_a_bridge_may_have_been_given_to_somebody_before_it() -> None:
     crossed = Builder().connect("p0").connect("c0").send("p0/1", network=True).subscribe("c0/1")
     assert kind(crossed.arrive("c0/1", "p0/1", redelivered=True), "RDL-001") is SILENT
