@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from brokerproof.conformance.experiment.configuration import HostSpec
 from brokerproof.conformance.experiment.history import (
     ClockSample,
     Closed,
@@ -192,13 +193,18 @@ def _wall_ns(event: ClockSample) -> int:
 
 
 def _hosts(program: Program, events: list[Event], chosen: list[Event]) -> list[tuple[str, str]]:
-    roles = {spec.name: spec.role if spec.role != "client" else f"client · {spec.via}" for spec in program.hosts}
+    roles = {spec.name: _role(spec) for spec in program.hosts}
     sampled = {event.host for event in events if isinstance(event, ClockSample)}
     for event in chosen:
         if event.host and event.host not in roles:
             roles[event.host] = "observer's consumer" if event.host == DRAIN else "host"
     shown = {event.host for event in chosen}
     return [(host, role) for host, role in roles.items() if host in sampled or host in shown]
+
+
+def _role(spec: HostSpec) -> str:
+    via = f" · {spec.via}" if spec.role == "client" else ""
+    return f"{spec.role}{via}" + (f" · UTC{spec.clock.zone_hours:+d} h" if spec.clock.zone_hours else "")
 
 
 def _lane(host: str, role: str, events: list[Event], clocks: dict[str, Clock], origin_ns: int) -> Lane:
