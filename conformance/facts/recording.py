@@ -465,7 +465,12 @@ class Recording:
             ledger.stirred = ledger.stirred or ledger.act is not None
             ledger.act = event
         for message in event.messages if event.type == "expired" else ():
-            for delivery in self._meant(event.consumer, message):
+            meant = self._meant(event.consumer, message)
+            if event.wrong_end and event.result != "fail" and session is not None:  # it may be taken as without an end
+                meant = [one for one in session.deliveries if meant and one.event.seq >= meant[0].event.seq]
+                for delivery in (one for one in meant if one.state == HELD):
+                    settle(self.tables, delivery, DOUBTFUL)
+            for delivery in meant:
                 delivery.copy.called_expired = True
 
     # -- operators, browsers, phases

@@ -335,7 +335,8 @@ def zones_make_no_difference(facts: Facts, copy: Copy) -> Findings:
     elif copy.dead_letters and not otherwise_dead(facts, copy, death):
         delivery = copy.dead_letters[0]
         event = delivery.event
-        low_ns, high_ns = clock.bounds_ns(copy.send.event.t0, event.t1, copy.send.event.seq, event.seq)
+        low_ns = clock.bounds_ns(event.t1, event.t1, event.seq, event.seq)[0]
+        high_ns = clock.bounds_ns(copy.send.event.t0, event.t1, copy.send.event.seq, event.seq)[1]
     else:
         return
     lives = bool(copy.deliveries)

@@ -95,3 +95,11 @@ def test_settlements_close_slots_again(kind: str, slots: int) -> None:
     run = acted(read(run, dispatched=5, size=20), kind, "p0/0", "p0/1")
     run.arrive("c0/1", *(f"p0/{number}" for number in range(5, 2 + slots)))
     assert judged(read(run, out=2, dispatched=2 + slots, size=20).finish())["PRE-005"].outcome == "exact"
+
+
+@pytest.mark.parametrize(("result", "expected"), [("ok", SATISFIED), ("fail", VIOLATED)])
+def test_a_wrong_end_may_be_taken_as_none(result: str, expected: VerdictKind) -> None:
+    """Artemis makes dead letters of all that the consumer has; who refuses it may not."""
+    run = acted(held(), "expired", "p0/0", wrong_end=True, settles=False, result=result)
+    run = run.close(at_ms=50).deliver("drain/1", "p0/2").dead_letter("p0/1").finish()
+    assert run.verdicts("EXP-002")["EXP-002"].verdict is expected

@@ -533,3 +533,29 @@ def test_life_under_future_only_is_bounded() -> None:
     found = lives(1502.5)
     assert (found.verdict, found.outcome) == (VIOLATED, "longer")
     assert lives(5000, back_ms=9000).verdict is NOT_EXERCISED
+
+
+# -- EXP-029
+
+AHEAD = "the broker's local time was ahead of UTC"
+
+
+@pytest.mark.parametrize(
+    ("hours", "ttl_ms", "at_ms", "dies", "outcome"),
+    [
+        (9, 60_000, 20, False, "by-instants"),
+        (9, 60_000, 20, True, "by-local-time"),
+        (0, 60_000, 20, True, ""),
+        (1, 7_200_000, 20, True, ""),  # dead by neither
+        (-8, 100, 5000, False, "by-local-time"),
+        (-8, 100, 5000, True, "by-instants"),
+        (-8, 36_000_000, 5000, False, ""),  # alive by both
+    ],
+)
+def test_local_time_decides_nothing(hours: int, ttl_ms: int, at_ms: int, dies: bool, outcome: str) -> None:
+    run = Clocked(zones={"b": hours} if hours else {}).at(1).post("p0/1", ttl_ms=ttl_ms)
+    run = run.close(at_ms=at_ms)
+    run = run.dead_letter("p0/1") if dies else run.deliver("drain/1", "p0/1")
+    found = run.finish().verdicts("EXP-029")["EXP-029"]
+    assert found.outcome == outcome
+    assert found.verdict is {"": NOT_EXERCISED, "by-instants": SATISFIED, "by-local-time": VIOLATED}[outcome]
