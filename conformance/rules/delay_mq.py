@@ -44,7 +44,8 @@ def _refused(send: Send, reason: int) -> Findings:
 def life_below_the_delay(_facts: Facts, send: Send) -> Findings:
     """A time to live below the delay is rejected, dropped or delivered, as declared."""
     event = send.event
-    if event.expiration_ms > 0 and event.timestamp_ms and 0 < event.expiration_ms - event.timestamp_ms < event.delay_ms:
+    sent_ms = event.timestamp_ms or 0  # a life that was over before is one, too
+    if event.expiration_ms > 0 < sent_ms and max(1, event.expiration_ms - sent_ms) < event.delay_ms:
         yield from _refused(send, 2013)
 
 

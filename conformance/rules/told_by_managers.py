@@ -11,6 +11,7 @@ from zlib import crc32
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.facts.expiration import dead, death_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.marks import KINDS
@@ -78,6 +79,12 @@ def letters_say_why(facts: Facts, letter: Delivery) -> Findings:
             yield broken("another-reason", letter, why=f"{NAMES[reason]} never applied to {send.dest.name}")
 
 
+def _is_dead_when_due(facts: Facts, send: Send) -> bool:
+    """Whether it had expired, for certain, when its delay was over at the earliest."""
+    due, death = facts.delays.due(send), death_of(facts, send)
+    return facts.simulated and due is not None and death is not None and dead(facts, death, *due.span)
+
+
 class Told:
     """The reports of one run, and who may have asked for them. ``owed``: kind and reply queue (``DEAD_LETTERS``: there
     is none) -> the messages of which such a report was put somewhere, for certain; ``endings``: of all that asked for
@@ -94,8 +101,9 @@ class Told:
         endings: list[Ending | None] = []
         for send in self.asked:
             mine = endings_of(facts, send)
-            place = f"~{send.event.host}" if "reply-to" in send.event.headers else DEAD_LETTERS
-            for kind in ASKED:
+            asks = "reply-to" in send.event.headers
+            place = f"~{send.event.host}" if asks and not _is_left(facts, send) else DEAD_LETTERS
+            for kind in ASKED[:1] if asks and place == DEAD_LETTERS else ASKED:
                 if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(facts, send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
@@ -105,6 +113,18 @@ class Told:
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
         self.endings = None if open_ else [ending for ending in endings if ending is not None]
+
+
+def _is_left(facts: Facts, send: Send) -> bool:
+    """Whether its sender's reply queue had gone with his connection, for certain, before its delay was over, and his
+    reports are dead letters.
+    """
+    due = facts.delays.due(send)
+    if not facts.simulated or due is None or facts.pauses or not takes_letters(facts, send.event.size):
+        return False
+    since_ns, until_ns, client = send.accepted[1], due.span[0] - RETRY_NS, send.client
+    gone = [one for one in (*client.ends, *client.closes) if since_ns < one.t0 and one.t1 < until_ns]
+    return bool(gone) and not client.stalls
 
 
 def _is_seen(facts: Facts, send: Send, kind: str, place: str) -> bool:
@@ -226,6 +246,8 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
         asked = [one for one in asked if one.message == report.message]
     if not asked:
         return f"nobody had asked for it with {kind}"
+    if kind == ASKED[0] and all(_is_dead_when_due(facts, one) for one in asked):
+        return "it tells of a put, of a message whose life was over when its delay was"
     if number(headers.get(KIND)) != REPORTS:
         return f"{KIND} is {headers.get(KIND)!r}"
     if not headers.get("correlation-id") and not any(PASSED in one.event.headers for one in asked):
