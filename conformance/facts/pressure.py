@@ -85,9 +85,9 @@ def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None
         times = max(1, len(send.copies)) if send.dest.kind in {"composite", "virtual"} and not place else 1
         charge = times * (send.event.size + OVERHEAD_MAX_BYTES)
         changes.append((send.event.t0, -charge))
-        freed_ns = _freed_ns(send)
-        if freed_ns < NEVER:
-            changes.append((freed_ns, charge))
+        free_ns = freed_ns(send)
+        if free_ns < NEVER:
+            changes.append((free_ns, charge))
     changes.sort()
     room, since_ns = limit * PRESSURE_PERCENT // 100, -1
     for at_ns, freed in changes:
@@ -101,7 +101,7 @@ def _mark(tables: Tables, place: str, limit: int, sends: Iterable[Send]) -> None
         tables.marks.put(marks.MEMORY, place, (since_ns, NEVER))
 
 
-def _freed_ns(send: Send) -> int:
+def freed_ns(send: Send) -> int:
     """By when a message was certainly in nobody's memory: refused, or acknowledged where it had been sent to."""
     if send.refused:  # or rolled back, and charged until then
         return send.event.t1 if send.event.tx is None or send.event.result == "fail" else NEVER

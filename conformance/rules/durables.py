@@ -79,7 +79,7 @@ def durable_sessions(facts: Facts) -> list[Session]:
 
 
 @rule("GEN-041", over=durable_sessions, handles=PAST)
-def returned_comes_first(_facts: Facts, session: Session) -> Findings:
+def returned_comes_first(facts: Facts, session: Session) -> Findings:
     """What a durable subscriber left unsettled comes first when it is back, in the order of the topic."""
     newest: dict[tuple[object, ...], Delivery] = {}
     for delivery in session.deliveries:
@@ -94,15 +94,19 @@ def returned_comes_first(_facts: Facts, session: Session) -> Findings:
             continue
         if send.accepted[1] > before.send.accepted[0]:
             yield held("in-order")
-        elif not _was_pledged(delivery.copy):
+        elif not _may_be_late(facts, delivery.copy, session):
             yield broken("overtaken", send, before.send, before, delivery)
             return
 
 
-def _was_pledged(copy: Copy) -> bool:
-    """Somebody acknowledged it in a transaction: it comes back when that ends, and not when its session does."""
+def _may_be_late(facts: Facts, copy: Copy, session: Session) -> bool:
+    """Somebody acknowledged it in a transaction that may have gone on when the session came: it comes back at its end,
+    and not when its subscriber leaves.
+    """
     settlements = [settlement for delivery in copy.deliveries for settlement in delivery.settlements]
-    return any(not isinstance(one, Discard) and one.tx is not None for one in settlements)
+    names = [one.tx for one in settlements if not isinstance(one, Discard) and one.tx is not None]
+    ends = [facts.transactions[name].end for name in names]
+    return any(end is None or end.result != "ok" or end.t1 > session.opened[0] for end in ends)
 
 
 @rule("GEN-051", over=durable_copies, handles=but("redelivery", "operator"))

@@ -19,11 +19,11 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
 from brokerproof.conformance.facts.policy import gets_expiration
-from brokerproof.conformance.facts.presence import kept_connection
-from brokerproof.conformance.facts.pressure import exceedable
+from brokerproof.conformance.facts.presence import gone_ns, kept_connection
+from brokerproof.conformance.facts.pressure import exceedable, freed_ns
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Reading, Send
-from brokerproof.conformance.facts.spans import NS_PER_MS, Span, ms
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.facts.strains import in_need
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -216,9 +216,9 @@ def _was_kept_waiting(facts: Facts, send: Send) -> bool:
 
 
 class Asked(NamedTuple):
-    """A send to a queue outside transactions: ``full``: what it needs was full all the time that it took, in files
-    alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: bytes of its kind
-    that had ever been sent.
+    """A send outside transactions: ``full``: what it needs was full all the time that it took, in files
+    alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: the most that may
+    have been there of its kind.
     """
 
     send: Send
@@ -248,9 +248,10 @@ def asked(facts: Facts) -> list[Asked]:
     for send in facts.sends.values():
         event, kind = send.event, int(send.event.persistent)
         # What is sent to a temporary queue is kept in no store, nor what a topic keeps for nobody.
-        if _is_stored(send) and event.tx is None and send.dest.kind != "temporary":
+        stored = _is_stored(send)
+        if (stored or _is_published(send)) and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
-            states = (lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
+            states = (stored and lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
             found.append(Asked(send, sent[kind].before(event, _charge(facts, event)), *states))
     return found
 
@@ -265,23 +266,59 @@ def _is_stored(send: Send) -> bool:
     return send.event.persistent and send.dest.kind == "topic" and sure
 
 
-class _Sent:
-    """Bytes that sends may take, in temporary files or in the store."""
+def _is_published(send: Send) -> bool:
+    """Whether it goes to a topic and needs nothing but temporary files."""
+    return send.dest.kind == "topic" and not send.event.persistent
+
+
+class _Steps:
+    """Bytes over time."""
 
     def __init__(self) -> None:
-        self._charges: list[tuple[int, int]] = []
+        self._steps: list[tuple[int, int]] = []
         self._totals: list[int] = []
 
-    def add(self, event: SendEvent, charge: int) -> None:
+    def add(self, at_ns: int, size: int) -> None:
+        """So many more from then on."""
+        self._steps.append((at_ns, size))
+
+    def until(self, at_ns: int) -> int:
+        """How many by then."""
+        if not self._totals:
+            self._steps.sort()
+            self._totals = list(accumulate((size for _, size in self._steps), initial=0))
+        return self._totals[bisect_left(self._steps, (at_ns + 1,))]
+
+
+class _Sent:
+    """Bytes that sends may take, in temporary files or in the store, and that had certainly left there."""
+
+    def __init__(self) -> None:
+        self._come, self._gone = _Steps(), _Steps()
+
+    def add(self, event: SendEvent, charge: int, gone_ns: int) -> None:
         """One more."""
-        self._charges.append((event.t0, charge))
+        self._come.add(event.t0, charge)
+        if gone_ns < NEVER:
+            self._gone.add(gone_ns, charge)
 
     def before(self, event: SendEvent, charge: int) -> int:
-        """What others that had begun may have taken by this one's end, which itself takes ``charge``."""
-        if not self._totals:
-            self._charges.sort()
-            self._totals = list(accumulate((one for _, one in self._charges), initial=0))
-        return self._totals[bisect_left(self._charges, (event.t1 + 1,))] - charge
+        """What others that had begun may have taken by this one's end, which itself takes ``charge``, and had not left
+        before it began.
+        """
+        return self._come.until(event.t1) - self._gone.until(event.t0) - charge
+
+
+def _left_ns(facts: Facts, send: Send) -> int:
+    """By when it had certainly left the disk: what was there makes room at once."""
+    dest = send.dest
+    if send.event.again or send.delayed:
+        return NEVER
+    if dest.kind != "topic" or not (send.confirmed or send.refused):
+        return freed_ns(send)
+    if dest.subscriptions and any(one.durable or one.sessions[0].wild for one in dest.subscriptions):
+        return NEVER
+    return max([send.event.t1, *(gone_ns(facts, session) for session in dest.sessions)])
 
 
 def _charge(facts: Facts, event: SendEvent) -> int:
@@ -296,13 +333,22 @@ def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
     entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
     letters = facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
     for send in facts.sends.values():
-        event = send.event
+        event, left_ns = send.event, _left_ns(facts, send)
         if event.persistent or letters:  # which are kept in the store, whatever they were
-            store.add(event, _charge(facts, event))
-        # What a topic's subscribers have no room for waits in temporary files, whatever its delivery mode.
-        if not event.persistent or send.dest.kind != "queue" or not facts.declared.persistent:
-            files.add(event, _charge(facts, event))
+            store.add(event, _charge(facts, event), left_ns)
+        if not event.persistent or not facts.declared.persistent or _may_be_spooled(facts, send):
+            files.add(event, _charge(facts, event), left_ns)
     return files, store
+
+
+def _may_be_spooled(facts: Facts, send: Send) -> bool:
+    """Whether somebody may wait for it whose backlog is in temporary files, whatever its delivery mode: a subscriber to
+    a topic that is not durable.
+    """
+    if send.dest.kind != "topic":
+        return send.dest.kind != "queue"
+    there = [*send.dest.sessions, *(one for one in facts.sessions.values() if one.wild and one.dest.topic)]
+    return any(one.wild or (not one.durable() and one.opened[0] <= send.accepted[1]) for one in there)
 
 
 def _full(kept: list[Stay], room: int, *, persistent: bool) -> list[Span]:
@@ -315,9 +361,14 @@ def _keeps_advisories(facts: Facts) -> bool:
     return any(dest.kind == "advisory" and dest.sessions for dest in facts.destinations.values())
 
 
-def _was_flooded(facts: Facts) -> bool:
-    """Whether a peer that reads nothing made the broker say much to it: what that was nobody recorded."""
-    return any(probe.said.flooded_ns for probe in facts.probes)
+def _was_flooded(facts: Facts, send: Send) -> bool:
+    """Whether raw peers may have left something: what they sent nobody recorded. One that reads nothing sends to a
+    topic of its own, so that nothing of that is there any more when it has gone.
+    """
+    event, before = send.event, [probe for probe in facts.probes if probe.t0 <= send.event.t1]
+    since_ns = (event.t0 if event.result == "fail" else event.t1) - facts.declared.lateness_ms * NS_PER_MS
+    wild = [one for one in facts.sessions.values() if one.wild and one.dest.topic and one.opened[0] < event.t1]
+    return any(one.said.dialogues or (one.said.deaf and (wild or since_ns < one.t1)) for one in before)
 
 
 def _admitted(one: Asked) -> Findings:
@@ -347,11 +398,10 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
     room = rooms(facts)[int(event.persistent)]
-    untold = (
-        one.send.dest.topic or facts.paged or _was_flooded(facts) or (not event.persistent and _keeps_advisories(facts))
-    )
+    untold = (one.send.dest.topic and event.persistent) or facts.paged or _was_flooded(facts, one.send)
+    untold = untold or (not event.persistent and _keeps_advisories(facts))
     if not untold and one.before + event.size < room and (names_room(one.send) or _was_kept_waiting(facts, one.send)):
         outcome = "refused" if event.result == "fail" else "waits"
-        yield broken(outcome, one.send, why=f"at most {one.before} of {room} bytes had been sent before")
+        yield broken(outcome, one.send, why=f"at most {one.before} of {room} bytes were there")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

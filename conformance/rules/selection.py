@@ -180,7 +180,7 @@ def alone(_facts: Facts, dest: Destination) -> Findings:
             continue
         for other in owners.at(delivery.event.t1):
             theirs = other.event
-            if other is session or theirs is None or theirs.t1 > delivery.send.event.t0:
+            if other is session or theirs is None or theirs.t1 > _given_ns(delivery):
                 continue
             if mine.exclusive and (mine.priority > theirs.priority or mine.t0 <= theirs.t1):
                 continue
@@ -188,6 +188,12 @@ def alone(_facts: Facts, dest: Destination) -> Findings:
             return
         if mine.exclusive and len(dest.sessions) > 1:
             yield held("alone", "an exclusive consumer had company")
+
+
+def _given_ns(delivery: Delivery) -> int:
+    """The earliest time at which a message can have been given to somebody; of what had come back, when it was sent."""
+    first = delivery.copy.deliveries[0] is delivery
+    return delivery.assigned[0] if first else delivery.send.event.t0
 
 
 def grouped(facts: Facts) -> list[Destination]:
@@ -208,7 +214,8 @@ def groups_stay(_facts: Facts, dest: Destination) -> Findings:
         if delivery.marks & BLIND or at_ns >= until_ns:
             continue
         firsts = [one for one in owners.get(send.event.group, []) if one.session.lost_ns > at_ns]
-        owner = next((one for one in firsts if one.event.t1 < send.accepted[0]), None)
+        given_ns = max(send.accepted[0], delivery.assigned[0])
+        owner = next((one for one in firsts if one.event.t1 < given_ns), None)
         if owner is not None and owner.session is session and company:
             yield held("together", "a group stayed with its consumer")
         elif owner is not None and owner.session is not session and surely_wants(owner.session, send):
@@ -241,7 +248,7 @@ def higher_consumer_first(facts: Facts, dest: Destination) -> Findings:
             theirs = other.event
             if theirs is None or theirs.priority <= mine.priority or not surely_wants(other, send):
                 continue
-            if facts.credit.surely_free(other, send.event.t0, at_ns) and _first(facts, delivery):
+            if facts.credit.surely_free(other, _given_ns(delivery), at_ns) and _first(facts, delivery):
                 yield broken("lower-first", other, send, delivery, why=f"{other.name} had a free slot")
                 return
         if mine.priority > lowest:

@@ -15,6 +15,7 @@ from brokerproof.conformance.running.engine import run_program
         ("a-group-among-three-consumers", "group-torn", "GEN-024"),
         ("a-large-transaction", "transaction-loses-last", "GEN-009"),
         ("a-large-transaction", "transaction-sends-at-once", "GEN-060"),
+        ("groups-across-a-restart", "group-torn", "GEN-024"),
         ("comes-back-before-the-backlog", "redelivery-unmarked", "RDL-002"),
         ("comes-back-before-the-backlog", "returns-reversed", "RDL-005"),
         ("exclusive-successor-alone", "exclusive-ignored", "GEN-023"),

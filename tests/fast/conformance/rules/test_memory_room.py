@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
+from brokerproof.conformance.experiment.peers import Heard, Said
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
 
@@ -153,6 +154,59 @@ def test_what_has_room_does_not_wait(
     kept(kept(story, 4000, persistent=False, result="unknown"), 1, result="unknown")
     assert kind(story, "MEM-030") is room
     assert kind(story.subscribe("c0/1", result="unknown").subscribe("p0/9", result="unknown"), "GEN-110") is behind
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize(("result", "verdict"), [("ok", FAILS), ("unknown", SILENT), ("fail", SILENT)])
+def test_what_has_left_makes_room(persistent: bool, result: str, verdict: VerdictKind) -> None:
+    story = new().send("p0/1", size=2000, persistent=persistent).send("p0/2", size=1000, persistent=persistent)
+    story.subscribe("c0/1").arrive("c0/1", "p0/1").ack("c0/1", "p0/1", result=result)
+    assert kind(kept(story, 1, persistent=persistent, result="fail", refusal=NO_ROOM), "MEM-030") is verdict
+
+
+@pytest.mark.parametrize(("durable", "left", "verdict"), [("", True, FAILS), ("", False, SILENT), ("d", True, SILENT)])
+def test_what_a_topic_keeps_for_nobody_makes_room(durable: str, left: bool, verdict: VerdictKind) -> None:
+    story = new().subscribe("c0/1", "t0", durable=durable).send("p0/1", "t0", size=3000, persistent=False)
+    if left:
+        story.leave("c0/1").rest("t0")
+    assert kind(kept(story, 1, persistent=False, result="fail", refusal=NO_ROOM), "MEM-030") is verdict
+
+
+@pytest.mark.parametrize(("durable", "verdict"), [("d", FAILS), ("", SILENT)])
+def test_only_what_is_not_stored_is_in_temporary_files(durable: str, verdict: VerdictKind) -> None:
+    story = new().subscribe("c0/1", "t0", durable=durable).send("p0/1", "t0", size=3000)
+    refused = story.send("p0/2", "t0", size=1, persistent=False, result="fail", refusal=NO_ROOM)
+    assert kind(refused, "MEM-030") is verdict
+
+
+def flood(**fields: Any) -> Builder:
+    said = Said("stomp", "good", (0, 0), says="beats", every_ms=100, **fields)
+    return new().probe(500, said, Heard())
+
+
+@pytest.mark.parametrize(
+    ("fields", "waited_ms", "verdict"),
+    [
+        ({"deaf": True}, 1100, FAILS),
+        ({"deaf": True}, 1000, FAILS),
+        ({"dialogues": ["hello"]}, 1100, SILENT),
+    ],
+)
+def test_who_floods_takes_all_along(fields: dict[str, Any], waited_ms: int, verdict: VerdictKind) -> None:
+    story = flood(**fields)
+    story.request_ms = waited_ms
+    assert kind(kept(story, 1, persistent=False, result="unknown"), "MEM-030") is verdict
+    wild = flood(**fields)
+    wild.request_ms = waited_ms
+    wild.subscribe("c0/1", "t*", durable="d")
+    assert kind(kept(wild, 1, persistent=False, result="unknown"), "MEM-030") is SILENT
+
+
+def test_a_flood_may_still_have_filled_it() -> None:
+    refused = kept(flood(deaf=True), 1, persistent=False, result="fail", refusal=NO_ROOM)
+    assert kind(refused, "MEM-030") is SILENT
+    later = kept(flood(deaf=True).wait(1000), 1, persistent=False, result="fail", refusal=NO_ROOM)
+    assert kind(later, "MEM-030") is FAILS
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(4000, HOLDS), (3999, SILENT)])

@@ -193,6 +193,9 @@ def test_nobody_shares_with_an_exclusive_consumer() -> None:
     assert said(story().leave("c0/1").arrive("c1/1", "p0/1"), "GEN-023") is not FAILS
     early = begun().send("p0/1").subscribe("c1/1").subscribe("c0/1", exclusive=True).arrive("c1/1", "p0/1")
     assert said(early, "GEN-023") is not FAILS
+    # It had been sent before, and was given away when somebody had the right to it.
+    late = begun().send("p0/1").subscribe("c0/1", exclusive=True).subscribe("c1/1").arrive("c1/1", "p0/1")
+    assert said(late, "GEN-023") is FAILS
 
 
 def test_a_group_stays_with_its_consumer() -> None:
@@ -205,6 +208,8 @@ def test_a_group_stays_with_its_consumer() -> None:
     assert said(story().leave("c0/1").arrive("c1/1", "p0/2"), "GEN-024") is SILENT
     early = begun().subscribe("c0/1").subscribe("c1/1").send("p0/1", group="g").send("p0/2", group="g")
     assert said(early.arrive("c0/1", "p0/1").arrive("c1/1", "p0/2"), "GEN-024") is SILENT
+    waiting = begun().send("p0/1", group="g").send("p0/2", group="g").subscribe("c0/1").arrive("c0/1", "p0/1")
+    assert said(waiting.subscribe("c1/1").arrive("c1/1", "p0/2"), "GEN-024") is FAILS
 
 
 def test_the_higher_consumer_is_served_first_if_it_has_room() -> None:

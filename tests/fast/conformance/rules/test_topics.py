@@ -146,6 +146,16 @@ def test_what_comes_back_comes_first() -> None:
     assert outcome(came_back("p0/2", "p0/1"), "GEN-041") == (FAILS, "overtaken")
 
 
+@pytest.mark.parametrize(("ended", "expected"), [("before", FAILS), ("after", HOLDS), ("unknown", HOLDS)])
+def test_what_a_rollback_brought_back_before_comes_first_too(ended: str, expected: VerdictKind) -> None:
+    told = hosts().durable("c0/1").send("p0/1", "t0").send("p0/2", "t0").arrive("c0/1", "p0/1", "p0/2")
+    told.begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1")
+    if ended != "after":
+        told.abort("c0", "c0/tx1", result="ok" if ended == "before" else "unknown")
+    told.durable("c0/2").arrive("c0/2", "p0/2").arrive("c0/2", "p0/1")
+    assert kind(told.abort("c0", "c0/tx1") if ended == "after" else told, "GEN-041") is expected
+
+
 def test_topics_under_one_wildcard_are_ordered_each_for_itself() -> None:
     def story(*order: str) -> Story:
         told = hosts().durable("c0/1", dest="t*").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t1")
