@@ -7,8 +7,8 @@ Rules
   still for ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
-* A machine that is late may make a broker stand still in the middle: figures that are others when they are read than
-  they were at rest (``has_moved``) are not those of rest.
+* A machine that is late may make a broker stand still in the middle, and a delay may end then: figures that are others
+  when they are read than they were at rest, or beside which something arrived (``has_moved``), are not those of rest.
 * Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
 """
 
@@ -44,6 +44,8 @@ class Quiet:
         self._bridges = bridges
         #: (Broker, queue) -> its figures when it was last at rest.
         self._rested: Figures = {}
+        #: How many messages had arrived by then.
+        self._arrived = 0
 
     def rest(self, deadline_ms: int) -> bool:
         """Wait until nothing moves; False: something still did at the deadline."""
@@ -67,14 +69,15 @@ class Quiet:
                     bridge.tell_doubts()
                 # Behind a stalled link nothing more is to be expected.
                 if all(at_rest) or any(bridge.state.stalled for bridge in bridges):
-                    self._rested = now[0] or {}
+                    self._rested, self._arrived = now[0] or {}, self._hosts.arrivals
                     return all(at_rest)
             if now_ns > deadline_ns:
                 return False
 
     def has_moved(self, dest: str | None, broker: str, figures: dict[str, int] | None) -> bool:
-        """Whether these, just read, are not the figures that were at rest."""
-        return dest is not None and self._rested.get((broker, dest), figures) != figures
+        """Whether these, just read, are not the figures that were at rest, or something arrived meanwhile."""
+        others = dest is not None and self._rested.get((broker, dest), figures) != figures
+        return others or self._hosts.arrivals != self._arrived
 
     def _is_on_its_way(self, figures: Figures | None) -> bool:
         """Whether the figures say that there is more to come."""
