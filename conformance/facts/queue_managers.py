@@ -18,6 +18,7 @@ from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.managed import asking, between, cancels
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.mqsc import DELAY_LEVEL, STAGING, Command, Objects, Value
+from brokerproof.conformance.facts.presence import settles_unseen
 from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER, Span
@@ -255,7 +256,8 @@ def _standing(tables: Tables, event: Send | Operate, name: str) -> Span:
     came = [send for send in _before(tables, event) if name in tables.names.parts(send.event.dest)]
     stays = [copy for copy in dest.copies if _stays(tables, copy, event)]
     aliased = bool(tables.marks.spans(RESOLVED, name))
-    simple = tables.simulated and not (tables.restarts or dest.purges or aliased)
+    unseen = any(settles_unseen(one) and one.opened[0] <= event.t1 for one in dest.sessions)
+    simple = tables.simulated and not (tables.restarts or dest.purges or aliased or unseen)
     fed = moved or aliased or asking(tables) or tables.names.virtual_topic(name)
     return len(stays) if simple else 0, NEVER if fed else len(came)
 
