@@ -410,7 +410,7 @@ class ProfileAdapter(Adapter):
         told = {
             name: getattr(spec, name) for name in spec.__struct_fields__ if name in self._settings or name == "policies"
         }
-        key = repr((arguments, told))
+        key = repr((arguments, told, clock.zone_hours))
 
         def start(supervisor: Supervisor, folder: Path, name: str, clock: ClockFile | None) -> Launcher:
             place = Place(self.located, supervisor, folder, name=name, spec=spec, arguments=arguments, clock=clock)

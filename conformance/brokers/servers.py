@@ -76,12 +76,14 @@ class Servers:
         start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
         alone: bool,
     ) -> Server:
-        """A server for a run; a new one is started if none fits. Raises what ``start`` raises."""
+        """A server for a run; a new one is started if none fits. ``key`` tells apart what cannot be changed while one
+        runs, its time zone included. Raises what ``start`` raises.
+        """
         owned = alone and self._shared
         if owned:
             self._owners.acquire()
         try:
-            server = self._taken(f"{key} {spec.zone_hours}", spec, start, alone or not self._shared)
+            server = self._taken(key, spec, start, alone or not self._shared)
         except BaseException:
             if owned:
                 self._owners.release()

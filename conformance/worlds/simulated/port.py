@@ -52,10 +52,9 @@ if TYPE_CHECKING:
 KIND: Final = "simulated"
 #: How long a host waits for an answer before the result is unknown.
 REQUEST_NS = 1_000_000_000
+HOUR_MS = 3_600_000
 #: Operations that name a destination.
 _ADDRESSED = (ops.Send, ops.Subscribe)
-
-HOUR_MS = 3_600_000
 
 
 class SimulatedPort:
