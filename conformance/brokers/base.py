@@ -221,6 +221,8 @@ class Adapter(ABC):
     connects: bool = False
     #: Whether it is the generations that a program asks for, with the deviations that are expected of them.
     chooses_generations: bool = False
+    #: What a consumer gets that asks for no prefetch; None: what the protocol says, or nobody says.
+    default_prefetch: int | None = None
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: What its operator can be asked for.

@@ -179,6 +179,8 @@ class ProfileAdapter(Adapter):
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
         shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
+        if isinstance(profile.promises.prefetch, int) and not self.pulls:
+            self.default_prefetch = profile.promises.prefetch
         self.servers = Servers(profile.name, skewed=skewed, shared=shared, lanes=lanes)
         #: Of the one broker where none is started.
         self.crowd = Crowd()
@@ -251,6 +253,8 @@ class ProfileAdapter(Adapter):
             words -= {"nack", "dead-letter"}
         if promises.prefetch == "ignored":
             words.discard("prefetch")
+        if self.default_prefetch is not None and "prefetch" in words:
+            words.add("default-prefetch")
         missing = self._unsaid()
         words -= {
             {"expiration": "ttl", "life": "broker-ttl", "selector": "selectors", "durable": "durables"}.get(word, word)

@@ -142,6 +142,8 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     jitter_us: dict[str, int] = {}
     #: Host's name -> how many hours east of Greenwich it is; UTC for others.
     zones: dict[str, int] = {}
+    #: What a consumer gets that asks for no prefetch (no browser); None: what the protocol says.
+    default_prefetch: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Kept for brokers whose only known setting is the sweep's period.
     expire_period_ms: int | None = None
     #: How late a due message may be on an idle broker before "on time" is in doubt.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from brokerproof.conformance.experiment.destinations import Destinations, own_dead_letters_of
 
 if TYPE_CHECKING:
-    from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
+    from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, PolicySpec
 
 _RANKS: Final = {">": 2, "*": 1}
 PREFIXES: Final = ("queue://", "topic://")
@@ -87,9 +87,11 @@ def policy_window(
 
 
 def window_of(
-    broker: BrokerSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool, temporary: bool = False
+    broker: DeclaredSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool, temporary: bool = False
 ) -> int:
     """The prefetch that a consumer must get."""
+    if asked == UNASKED and broker.default_prefetch is not None and not browser:
+        return broker.default_prefetch
     default = default_window(topic=topic, durable=durable, browser=browser)
     if asked not in (UNASKED, default):
         return asked

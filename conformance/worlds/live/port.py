@@ -185,7 +185,7 @@ class LivePort:
         return self._adapter.capabilities()
 
     def declared(self) -> DeclaredSpec:
-        return self._effective.declared()
+        return msgspec.structs.replace(self._effective.declared(), default_prefetch=self._adapter.default_prefetch)
 
     def true_ns(self) -> int:
         return self.hosts.now_ns()

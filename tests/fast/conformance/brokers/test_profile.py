@@ -19,8 +19,9 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import _answers, begun_again
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.policies import UNASKED, window_of
 from brokerproof.conformance.experiment.steps import Nack, Send
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.experiment.wire_names import WireNames
@@ -148,6 +149,19 @@ def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> N
     assert adapter(more, monkeypatch, found).capabilities() == ["ttl"]
     more += '[counters]\nkind = "command"\nmap = { size = "x", memory_percent = "y" }\n'
     assert adapter(more, monkeypatch, found).capabilities() == ["counters", "memory-counters", "ttl"]
+
+
+def test_a_promised_window_is_that_of_who_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = adapter("[promises]\nprefetch = 20\n", monkeypatch, ["prefetch", "ttl"])
+    assert (told.default_prefetch, told.capabilities()) == (20, ["default-prefetch", "prefetch", "ttl"])
+    declared = DeclaredSpec(default_prefetch=told.default_prefetch)
+    kind = {"topic": False, "durable": False}
+    assert [window_of(declared, "q0", asked, **kind, browser=False) for asked in (UNASKED, 5, 1000)] == [20, 5, 1000]
+    assert window_of(declared, "q0", UNASKED, **kind, browser=True) == 500
+    unlimited = adapter('[promises]\nprefetch = "unlimited"\n', monkeypatch, ["prefetch"])
+    assert (unlimited.default_prefetch, unlimited.capabilities()) == (None, ["prefetch"])
+    fixed = adapter("[promises]\nprefetch = 20\n", monkeypatch, ["ttl"])
+    assert fixed.capabilities() == ["ttl"]  # nobody can ask for another one
 
 
 def test_a_header_that_the_file_names_is_a_promise_whatever_a_probe_finds(monkeypatch: pytest.MonkeyPatch) -> None:
