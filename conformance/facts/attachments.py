@@ -373,8 +373,7 @@ class Attachments:
         session.lost_ns = min(session.lost_ns, low_ns)
         if session.end:
             return
-        session.end = how
-        session.leave = event
+        session.end, session.leave = how, event
         session.end_connection = session.client.connection
         session.ended_ns = high_ns
         for dest in self.tables.dests_of(session):
@@ -393,7 +392,8 @@ class Attachments:
     def _spend(self, session: Session) -> None:
         """What it had, or was on its way to it unseen, failed once more."""
         for dest in self.tables.dests_of(session) if self.tables.redeliveries_max < NEVER else ():
-            for copy in dest.copies:
+            moved = [one.copy for other in dest.sessions for one in other.deliveries if one.copy.dest is not dest]
+            for copy in [*dest.copies, *moved]:
                 if not copy.rejected:
                     spend(self.tables, copy)
 

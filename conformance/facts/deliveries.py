@@ -6,7 +6,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
-from brokerproof.conformance.facts.settling import gave_up
+from brokerproof.conformance.facts.settling import gave_up, rolled_back
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -53,17 +53,12 @@ def came_back(delivery: Delivery) -> bool:
     return delivery.state == RETURNED and delivery.settlement is None
 
 
-def _rolled_back(delivery: Delivery) -> int:
-    """How often at most, as its client sees it: it asked for that, or began anew, without an answer."""
-    return max(delivery.rollbacks, sum(getattr(event, "tx", None) is not None for event in delivery.settlements))
-
-
 def may_be_given_up(copy: Copy) -> bool:
     """Whether it may have died for another reason than expiry: somebody rejected it, or a library gave it up."""
     if copy.rejected:
         return True
     consumed = sum(delivery.consumed is not None for delivery in copy.deliveries)
-    counts = [_rolled_back(d) + max(1, d.event.delivery_count or 1) for d in copy.deliveries]
+    counts = [rolled_back(d) + max(1, d.event.delivery_count or 1) for d in copy.deliveries]
     rounds = max([len(copy.deliveries), consumed, *counts])
     limits = [d.session.traits.gives_up_after for d in copy.deliveries if d.session.traits.gives_up_after]
     return bool(limits) and rounds >= min(limits) - 1

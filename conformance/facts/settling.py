@@ -204,7 +204,7 @@ def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool 
     spend(tables, delivery.copy)
     if tables.may_send_again(delivery.session):
         delivery.undone_ns = min(delivery.undone_ns, since_ns)
-    if not gave_up(delivery):
+    if not may_have_given_up(delivery):
         undo(delivery)
         if delivery.session.end == "close" and delivery.state == DOUBTFUL and not mixed:
             delivery.state = RETURNED  # it stayed with the transaction when its consumer left
@@ -234,7 +234,9 @@ def failures(copy: Copy) -> int:
     and once more for each rollback.
     """
     since_ns, told = copy.send.event.t0, [delivery.event.delivery_count or 1 for delivery in copy.deliveries]
-    gone = sum(since_ns <= one.ended_ns and (one.end != "" or one.lost_ns < NEVER) for one in sessions_of(copy))
+    moved = {delivery.dest.name: delivery.dest for delivery in copy.deliveries if delivery.dest is not copy.dest}
+    sessions = [*sessions_of(copy), *(session for dest in moved.values() for session in dest.sessions)]
+    gone = sum(since_ns <= one.ended_ns and (one.end != "" or one.lost_ns < NEVER) for one in sessions)
     again = len(copy.deliveries) - len({delivery.session.name for delivery in copy.deliveries})
     return max([gone + again, *told]) + sum(delivery.rollbacks for delivery in copy.deliveries)
 
@@ -250,6 +252,17 @@ def gave_up(delivery: Delivery) -> bool:
     """Its library rejected it, which nobody sees: it was rolled back too often."""
     earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
     return 0 < delivery.session.traits.gives_up_after <= delivery.rollbacks + earlier
+
+
+def rolled_back(delivery: Delivery) -> int:
+    """How often at most, as its client sees it: it asked for that, or began anew, without an answer."""
+    return max(delivery.rollbacks, sum(getattr(event, "tx", None) is not None for event in delivery.settlements))
+
+
+def may_have_given_up(delivery: Delivery) -> bool:
+    """The same where it began anew without an answer to each rollback."""
+    earlier = max(0, (delivery.event.delivery_count or 1) - 1)
+    return 0 < delivery.session.traits.gives_up_after <= rolled_back(delivery) + earlier
 
 
 def give_back(tables: Tables, delivery: Delivery, transaction: Transaction) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
+from brokerproof.conformance.experiment.configuration import DeclaredSpec, PolicySpec
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, window_of
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
@@ -46,7 +46,7 @@ def given(run: Clocked, count: int, consumer: str = "c0/1", size: int = 9) -> Cl
 )
 def test_what_a_policy_replaces(dest: str, asked: int, durable: bool, expected: int) -> None:
     assert (
-        window_of(BrokerSpec(policies=POLICY), dest, asked, topic=dest == "t0", durable=durable, browser=False)
+        window_of(DeclaredSpec(policies=POLICY), dest, asked, topic=dest == "t0", durable=durable, browser=False)
         == expected
     )
 
