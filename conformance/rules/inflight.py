@@ -309,20 +309,26 @@ def _was_empty(reading: Reading) -> bool:
     return not hidden and unsent
 
 
+def _may_be_written(dest: Destination, reset: Operate) -> bool:
+    """Whether somebody left shortly before a reset to whom a message was on its way: its dispatch counts when it is
+    written, to nobody.
+    """
+    rests = [one.event.t0 for one in dest.readings if one.at_rest and one.event.t1 <= reset.t0]
+    since_ns = max(rests, default=0)
+    return any(one.end and one.opened[0] <= reset.t1 and one.ended_ns >= since_ns for one in dest.sessions)
+
+
 @rule("INF-020", over=fresh_resets, handles=KINDS)
 def totals_begin_anew(_facts: Facts, reading: Reading) -> Findings:
     """After a reset of statistics the totals of a queue begin with 0."""
-    event = reading.event
-    totals = {
-        "enqueued": event.enqueued,
-        "dequeued": event.dequeued,
-        "dispatched": event.dispatched,
-        "expired": event.expired,
-    }
+    event, reset = reading.event, reading.ledger.reset
+    totals = {"enqueued": event.enqueued, "dequeued": event.dequeued, "expired": event.expired}
+    if reset is not None and not _may_be_written(reading.destination, reset):
+        totals["dispatched"] = event.dispatched
     kept = {name: total for name, total in totals.items() if total}
     if kept:
         why = f"nothing has come since the reset; {', '.join(f'{name} {total}' for name, total in kept.items())}"
-        yield broken("kept", *filter(None, (reading.ledger.reset,)), reading, why=why)
+        yield broken("kept", *filter(None, (reset,)), reading, why=why)
     elif any(total is not None for total in totals.values()):
         yield held("anew", "messages were there" if event.size else "")
 
