@@ -365,10 +365,15 @@ def _attributes(entry: PolicySpec, kind: str) -> dict[str, str]:
 
 
 def _policies(broker: BrokerSpec) -> list[PolicyEntry]:
-    """One entry for each kind and pattern. Of several ActiveMQ takes any, and it knows no ``queue://`` in a pattern."""
+    """One entry for each kind and pattern. Of several ActiveMQ takes any, and it knows no ``queue://`` in a pattern.
+    ``*.*`` goes before ``q0.>`` there, and ``q0.*`` before that.
+    """
     found: dict[tuple[str, str], PolicyEntry] = {}
-    for entry in sorted(told_policies(broker), key=lambda entry: specificity(entry.match)):
+    told = sorted(told_policies(broker), key=lambda entry: specificity(entry.match))
+    starred = any(divided(entry.match)[1].endswith("*") for entry in told)
+    for entry in told:
         only, match = divided(entry.match)
+        match = f"{match.removesuffix('.>')}.*" if starred and match.endswith(".>") else match
         for kind in KINDS:
             if only in {"", kind}:
                 found.setdefault((kind, match), _policy(broker, entry, kind, match))

@@ -2,9 +2,9 @@
 
 Rules
 * Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
-* Figures by which something is on its way, in flight to nobody, or dispatched more often than anything arrived (in
-  flight, where that is not told), may be those of a broker that miscounts, or of a machine that is late: they stand
-  still for ``DOUBTFUL_MS``.
+* Figures by which something is on its way, in flight to nobody, waiting beside a consumer who has nothing, or
+  dispatched more often than anything arrived (in flight, where that is not told), may be those of a broker that
+  miscounts, or of a machine that is late: they stand still for ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
 * A machine that is late may make a broker stand still in the middle, and a delay may end then: figures that are others
@@ -83,7 +83,9 @@ class Quiet:
         """Whether the figures say that there is more to come."""
         flying = [one for one in (figures or {}).values() if one is not None and one.get("in_flight", 0) > 0]
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
-        return any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
+        waits = [one for one in (figures or {}).values() if one is not None and one.get("in_flight") == 0]
+        waiting = any(one.get("size", 0) > 0 and one.get("consumers", 0) > 0 for one in waits)
+        return waiting or any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
 
     def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""

@@ -18,10 +18,17 @@ from brokerproof.conformance.brokers.through import ThroughEndpoint
 from brokerproof.conformance.brokers.translation import broker_config
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
-from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import (
+    BrokerSpec,
+    HostSpec,
+    PolicySpec,
+    RedeliverySpec,
+    TimeStampingSpec,
+)
 from brokerproof.conformance.experiment.destinations import Destination, queues
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.policies import entry_for
+from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.reference_broker.core.config import GENERATIONS, BrokerConfig
 from brokerproof.reference_broker.core.matching import matches
 from brokerproof.reference_broker.settings.configuration import broker_config as settings_config
@@ -83,6 +90,15 @@ def test_a_policy_of_names_of_one_element_is_none_of_dead_letters(policies: list
     entry = entry_for(told, "q0.bp1", topic=False)
     assert entry is not None
     assert entry.queue_prefetch == policies.index("*") + 1
+
+
+def test_activemq_takes_a_name_before_a_pattern_of_names() -> None:
+    """It looks at ``*.*`` before ``q1.>`` and at ``q1.*`` before both (MEM-017, measured on 5.17.2)."""
+    asked = BrokerSpec(policies=[PolicySpec("q1", memory_limit_bytes=8192), PolicySpec("*"), PolicySpec(">")])
+    program = Program(FORMAT, asked, [HostSpec("b", "broker"), HostSpec("c0", "client")])
+    assert {"q1.*", "*.*", ">"} <= {entry.match for entry in options_of(program).policies}
+    plain = msgspec.structs.replace(program, broker=BrokerSpec(policies=[PolicySpec("q1"), PolicySpec(">")]))
+    assert {"q1.>", ">"} <= {entry.match for entry in options_of(plain).policies}
 
 
 def test_the_servers_file_says_what_the_simulated_broker_is_told() -> None:

@@ -98,6 +98,9 @@ def test_what_seems_to_be_on_its_way_is_waited_for_longer() -> None:
     assert resting(Hosts(arrived | {"dispatched": 4}, silent_ms=0)) == DOUBTFUL_MS
     assert resting(Hosts(arrived | {"consumers": 0}, silent_ms=0)) == DOUBTFUL_MS
     assert resting(Hosts({"in_flight": 3, "consumers": 1}, silent_ms=0)) == QUIET_MS
+    assert resting(Hosts({"size": 5, "in_flight": 3, "consumers": 1}, silent_ms=0)) == QUIET_MS
+    assert resting(Hosts({"size": 5, "in_flight": 0, "consumers": 1}, silent_ms=0)) == DOUBTFUL_MS
+    assert resting(Hosts({"size": 5, "in_flight": 0, "consumers": 0}, silent_ms=0)) == QUIET_MS
     assert resting(Hosts({"in_flight": 4, "consumers": 1}, silent_ms=0)) == DOUBTFUL_MS
     assert resting(Hosts({"in_flight": 0, "dispatched": 9, "consumers": 0}, silent_ms=0)) == QUIET_MS
 
