@@ -13,7 +13,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
-from brokerproof.conformance.facts.rows import Destination, Reading, Session
+from brokerproof.conformance.facts.rows import SETTLED, Copy, Destination, Reading, Session
 from brokerproof.conformance.facts.tally import came_since_purge, dispatched, is_known, is_wide
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import queue_readings, queues_at_rest
@@ -315,7 +315,16 @@ def _may_be_written(dest: Destination, reset: Operate) -> bool:
     """
     rests = [one.event.t0 for one in dest.readings if one.at_rest and one.event.t1 <= reset.t0]
     since_ns = max(rests, default=0)
-    return any(one.end and one.opened[0] <= reset.t1 and one.ended_ns >= since_ns for one in dest.sessions)
+    gone = [one for one in dest.sessions if one.end and one.opened[0] <= reset.t1 and one.ended_ns >= since_ns]
+    return any(_may_be_unseen(copy, session) for session in gone for copy in dest.copies)
+
+
+def _may_be_unseen(copy: Copy, session: Session) -> bool:
+    """Whether a message may have been on its way to a session at which it never arrived."""
+    if copy.send.accepted[0] > session.ended_ns or any(one.session is session for one in copy.deliveries):
+        return False
+    settled = [one.settlement for one in copy.deliveries if one.state == SETTLED and one.settlement is not None]
+    return all(one.t1 >= session.opened[0] for one in settled)
 
 
 @rule("INF-020", over=fresh_resets, handles=KINDS)

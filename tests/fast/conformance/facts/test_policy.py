@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, PolicySpec
+from brokerproof.conformance.experiment.configuration import DeclaredSpec, PolicySpec
 from brokerproof.conformance.experiment.policies import DURABLE, QUEUE, TOPIC, UNASKED, entry_for, window_of
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.reference_broker.core.config import DestinationPolicy
@@ -56,7 +56,7 @@ def test_the_same_window_as_the_broker_gives(
     matches: list[tuple[str, int | None]], dest: str, asked: int, topic: bool, durable: bool, browser: bool
 ) -> None:
     entries = [PolicySpec(match, queue_prefetch=own, durable_topic_prefetch=own) for match, own in matches]
-    found = window_of(BrokerSpec(policies=entries), dest, asked, topic=topic, durable=durable, browser=browser)
+    found = window_of(DeclaredSpec(policies=entries), dest, asked, topic=topic, durable=durable, browser=browser)
     name = ("topic://" if topic else "queue://") + dest
     policies = [
         DestinationPolicy(match, queue_prefetch=own or QUEUE, durable_topic_prefetch=own or DURABLE)
