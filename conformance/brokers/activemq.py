@@ -3,10 +3,8 @@
 Rules
 * A program's settings become the broker's XML. A policy for ``q0`` is written ``q0.>``, because a run's queue is called
   ``q0.RUN``.
-* A broker process serves one run after the other while the settings are the same. Its clock may only stay or go forward
-  between runs: a JVM's timers (the expiry scan, heart-beats, the scheduler) stand still for the length of a step back.
-  A run that stepped it back, or that failed, spoils it. ``LANES`` runs go side by side, each on a process of its own;
-  who has been idle for longest is stopped, and no more are started at once than there are processors.
+* A broker process serves one run after the other (``servers.py``): a JVM's timers (the expiry scan, heart-beats, the
+  scheduler) stand still for the length of a step back. ``LANES`` runs go side by side, each on a process of its own.
 * Delayed messages need the scheduler, and that a store on disk; a memory limit means something only where messages can
   go to a store. Programs without either get a broker that is all in memory, which starts faster.
 * Figures come through Jolokia (``managed.py``).
@@ -22,7 +20,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,10 +37,10 @@ from brokerproof.chaos.brokers.beans import (
 )
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION, RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
-from brokerproof.chaos.ports import held
-from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.launching import Launcher
+from brokerproof.conformance.brokers.servers import Servers
 from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec
 from brokerproof.conformance.experiment.policies import divided, entry_for, specificity
@@ -54,10 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerproof.chaos.clocks import ClockFile, ClockReading
-    from brokerproof.chaos.processes import Process
+    from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.base import Connector, Laboratory
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.brokers.profile import Located
+    from brokerproof.conformance.brokers.servers import Server
+    from brokerproof.conformance.experiment.configuration import ClockSpec
     from brokerproof.conformance.experiment.program import Program
 
 CAPABILITIES = [
@@ -105,22 +104,43 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     "delay": (((0,), "activemq"),),
     "memory": (((5, 15, 9), "G3"), ((5, 15), "G2"), ((5, 9), "G1"), ((0,), "G0")),
 }
-#: How many runs go side by side, most of whose time is waiting; how many idle processes are kept.
-LANES, IDLE_MAX = 4, 8
+#: How many runs go side by side, most of whose time is waiting.
+LANES = 4
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
 _ASYNC_ONLY = (5, 15, 5)
 #: What the broker's log says when it gives a connection up.
 _CLOSED = re.compile(r"Transport Connection to: \S+ failed: (.*)")
 
 
+class ActiveMQLauncher(Launcher):
+    """One release's broker, in the words of ``servers.py``."""
+
+    def __init__(self, broker: ActiveMQ) -> None:
+        self.broker = broker
+
+    def start(self) -> None:
+        self.broker.start()
+        self.process = self.broker.process
+        ports = (self.broker.stomp_port, self.broker.openwire_port, self.broker.jolokia_port)
+        self.ports = dict(zip(("stomp", "openwire", "jolokia"), ports, strict=True))
+
+    def stop(self) -> int:
+        return self.broker.stop()
+
+    def kill(self) -> int:
+        return self.broker.kill()
+
+
 class ActiveMQEndpoint(Endpoint):
     """A broker process while a run uses it."""
 
-    def __init__(self, adapter: ActiveMQAdapter, key: str, broker: ActiveMQ, clock_file: ClockFile | None) -> None:
+    def __init__(self, adapter: ActiveMQAdapter, server: Server) -> None:
+        assert isinstance(server.launcher, ActiveMQLauncher), "it started it"
         self._adapter = adapter
-        self.key = key
-        self.broker = broker
-        self.clock_file = clock_file
+        self._server = server
+        self._launcher = server.launcher
+        self.broker = server.launcher.broker
+        self.clock_file = server.clock
         self.label = adapter.label
         self._log_read = 0
 
@@ -145,14 +165,10 @@ class ActiveMQEndpoint(Endpoint):
         return managed.operate(self.broker.jolokia, op, dest, to) if op in OPERATIONS else None
 
     def restart(self, how: str) -> dict[str, int] | None:
-        before = self.broker.process.pid
-        code = self.broker.kill() if how == "kill" else self.broker.stop()
-        with held(self.broker.stomp_port, self.broker.openwire_port, self.broker.jolokia_port):
-            self.broker.start()
-        return {"pid_before": before, "exit_code": code, "pid_after": self.broker.process.pid}
+        return self._launcher.restart(how)
 
     def process(self) -> Process:
-        return self.broker.process
+        return self._launcher.process
 
     def closings(self) -> list[str]:
         text = self.broker.process.log.read_text(encoding="utf-8", errors="replace")
@@ -162,7 +178,7 @@ class ActiveMQEndpoint(Endpoint):
         return [str(reason) for reason in found]
 
     def dispose(self, *, spoilt: bool = False) -> None:
-        self._adapter.take_back(self, spoilt=spoilt)
+        self._adapter.servers.give_back(self._server, spoilt=spoilt or bool(self.broker.options.networks))
 
 
 class ActiveMQAdapter(Adapter):
@@ -184,10 +200,7 @@ class ActiveMQAdapter(Adapter):
         """Raises ``ToolMissing``, ``ToolFailed``, ``UnknownRelease`` or ``NotAHome``."""
         self.jars: BrokerJars = obtain(version, home)
         self.label = f"activemq {self.jars.version}"
-        #: Those whose latest run was longest ago come first.
-        self._idle: list[ActiveMQEndpoint] = []
-        self._lock = threading.Lock()
-        self._starting = threading.Semaphore(os.cpu_count() or 1)
+        self.servers = Servers(self.name, skewed=True, shared=False)
 
     def capabilities(self) -> list[str]:
         chosen = ["sync-dispatch"] if release_of(self.jars.version) < _ASYNC_ONLY else []
@@ -201,7 +214,7 @@ class ActiveMQAdapter(Adapter):
         return limit or redelivery_refusal(program, self.label) or super().refusal(program)
 
     def sharing_key(self, program: Program) -> str:
-        return repr((options_of(program), program.broker_host().clock.zone_hours))
+        return _key(options_of(program), program.broker_host().clock)
 
     def effective(self, program: Program) -> Program:
         broker = program.broker
@@ -225,49 +238,21 @@ class ActiveMQAdapter(Adapter):
         return self.open_beside(program, laboratory, ())
 
     def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
-        options, spec = options_of(program, connectors), program.broker_host().clock
-        key, offset_ms = repr((options, spec.zone_hours)), spec.offset_ms
-        with self._lock:
-            fitting = (one for one in self._idle if one.key == key and _reaches(one.clock_file, offset_ms))
-            endpoint = next(fitting, None)
-            if endpoint is not None:
-                self._idle.remove(endpoint)
-        if endpoint is not None:
-            if endpoint.broker.process.poll() is not None:
-                raise NotReady(f"it ended while no run used it: {endpoint.broker.process.state()}")
-            if endpoint.clock_file is not None:
-                endpoint.clock_file.set_offset_ms(offset_ms)
-            return endpoint
-        name = laboratory.fresh_name("activemq")
-        clock_file, _ = laboratory.clock(name, offset_ms, spec.zone_hours)
-        broker = ActiveMQ(
-            laboratory.supervisor,
-            self.jars,
-            laboratory.folder / name,
-            options=options,
-            clock=clock_file,
-            name=name,
-        )
-        with self._starting:
-            broker.start()
-        return ActiveMQEndpoint(self, key, broker, clock_file)
+        del laboratory
+        options, clock = options_of(program, connectors), program.broker_host().clock
 
-    def take_back(self, endpoint: ActiveMQEndpoint, *, spoilt: bool) -> None:
-        """A run is over."""
-        if spoilt or endpoint.broker.options.networks or endpoint.broker.process.poll() is not None:
-            endpoint.broker.stop()
-            return
-        with self._lock:
-            self._idle.append(endpoint)
-            doomed, self._idle = self._idle[:-IDLE_MAX], self._idle[-IDLE_MAX:]
-        for one in doomed:
-            one.broker.stop()
+        def start(supervisor: Supervisor, folder: Path, name: str, file: ClockFile | None) -> Launcher:
+            return ActiveMQLauncher(ActiveMQ(supervisor, self.jars, folder, options=options, clock=file, name=name))
+
+        return ActiveMQEndpoint(self, self.servers.take(_key(options, clock), clock, start, alone=True))
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for endpoint in idle:
-            endpoint.broker.stop()
+        self.servers.close()
+
+
+def _key(options: ActiveMQOptions, clock: ClockSpec) -> str:
+    """What cannot be changed while a process runs."""
+    return repr((options, clock.zone_hours))
 
 
 def release_of(version: str) -> tuple[int, ...]:
@@ -288,11 +273,6 @@ def generation_of(version: str) -> dict[str, str]:
 DEFAULT = f"activemq {DEBIAN_VERSION}"
 DEFAULT_SPEC = BrokerSpec(generation=generation_of(DEBIAN_VERSION))
 DEFAULT_OFFERS = frozenset({*CAPABILITIES, *OPERATIONS})
-
-
-def _reaches(clock_file: ClockFile | None, offset_ms: int) -> bool:
-    """Whether a clock can be at this offset without a step back."""
-    return offset_ms == 0 if clock_file is None else offset_ms * 1000 >= clock_file.offset_us
 
 
 def options_of(program: Program, connectors: Sequence[Connector] = ()) -> ActiveMQOptions:

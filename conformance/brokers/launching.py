@@ -25,7 +25,7 @@ from msgspec import Struct
 from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
-from brokerproof.chaos.ports import free_ports, says_port_in_use
+from brokerproof.chaos.ports import free_ports, held, says_port_in_use
 from brokerproof.chaos.processes import READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.tools import find_java
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
@@ -85,6 +85,14 @@ class Launcher(ABC):
     def kill(self) -> int:
         """End it as a crash would; its exit code."""
         return self.process.kill()
+
+    def restart(self, how: str) -> dict[str, int]:
+        """End it by a ``kill`` or a stop, and start it on the same ports; the evidence."""
+        before = self.process.pid
+        code = self.kill() if how == "kill" else self.stop()
+        with held(*self.ports.values()):
+            self.start()
+        return {"pid_before": before, "exit_code": code, "pid_after": self.process.pid}
 
 
 class CommandLauncher(Launcher):

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from brokerproof.chaos.clocks import reading
-from brokerproof.chaos.ports import held
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
 from brokerproof.conformance.agents.provider import Provider
@@ -117,12 +116,7 @@ class ProfileEndpoint(Endpoint):
         start = self._adapter.located.profile.start
         if self._server is None or start is None or not start.restart:
             return None
-        launcher = self._server.launcher
-        before = launcher.process.pid
-        code = launcher.kill() if how == "kill" else launcher.stop()
-        with held(*launcher.ports.values()):
-            launcher.start()
-        return {"pid_before": before, "exit_code": code, "pid_after": launcher.process.pid}
+        return self._server.launcher.restart(how)
 
     def process(self) -> Process | None:
         return None if self._server is None else self._server.launcher.process

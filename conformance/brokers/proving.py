@@ -134,10 +134,9 @@ def _restart(adapter: ProfileAdapter) -> Proof:
 
 def begun_again(adapter: ProfileAdapter, launcher: Launcher) -> str:
     """Have a broker end as ``start.restart`` says that it may, and start it: how it ended, "stop" or "kill"."""
-    stops = adapter.located.profile.restarts == "stop"
-    (launcher.stop if stops else launcher.kill)()
-    launcher.start()
-    return "stop" if stops else "kill"
+    how = "stop" if adapter.located.profile.restarts == "stop" else "kill"
+    launcher.restart(how)
+    return how
 
 
 def _stamping(adapter: ProfileAdapter) -> Proof:

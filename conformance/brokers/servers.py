@@ -1,4 +1,4 @@
-"""The broker processes of a profile that runs share, one after the other or at once.
+"""The broker processes of an adapter that runs share, one after the other or at once.
 
 Rules
 * A process serves runs with the same settings. Its clock may only stay or go forward between runs: timers stand still
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerproof.chaos.clocks import ClockFile
+from brokerproof.chaos.preload import library_path
 from brokerproof.chaos.processes import Supervisor
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
@@ -163,6 +164,7 @@ class Servers:
         if not self._skewed:
             return None
         try:
+            library_path()
             return ClockFile(path, spec.offset_ms, spec.zone_hours)
         except (ToolMissing, ToolFailed):
             if spec.offset_ms or spec.zone_hours:

@@ -159,6 +159,11 @@ class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     drift_ppm: int = 0
     zone_hours: Annotated[int, msgspec.Meta(ge=-12, le=14)] = 0
 
+    @property
+    def zone(self) -> str:
+        """The time zone for a text; "" where local time is UTC."""
+        return f"UTC{self.zone_hours:+d} h" if self.zone_hours else ""
+
 
 #: Name of the host that drains what is left at the first broker. A program must not use it.
 DRAIN_HOST: Final = "drain"

@@ -466,8 +466,9 @@ class Recording:
             ledger.act = event
         for message in event.messages if event.type == "expired" else ():
             meant = self._meant(event.consumer, message)
-            if event.wrong_end and event.result != "fail" and session is not None:  # it may be taken as without an end
-                meant = [one for one in session.deliveries if meant and one.event.seq >= meant[0].event.seq]
+            if meant and event.wrong_end and event.result != "fail":  # it may be taken as one without an end
+                later = meant[0].session.deliveries
+                meant = [one for one in later if one.event.seq >= meant[0].event.seq]
                 for delivery in (one for one in meant if one.state == HELD):
                     settle(self.tables, delivery, DOUBTFUL)
             for delivery in meant:

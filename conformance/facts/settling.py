@@ -250,19 +250,22 @@ def spend(tables: Tables, copy: Copy) -> None:
 
 def gave_up(delivery: Delivery) -> bool:
     """Its library rejected it, which nobody sees: it was rolled back too often."""
+    return _is_too_often(delivery, delivery.rollbacks)
+
+
+def may_have_given_up(delivery: Delivery) -> bool:
+    """The same where it began anew without an answer to each rollback."""
+    return _is_too_often(delivery, rolled_back(delivery))
+
+
+def _is_too_often(delivery: Delivery, rollbacks: int) -> bool:
     earlier = max(0, (delivery.event.delivery_count or 1) - 1)  # deliveries to others count, too
-    return 0 < delivery.session.traits.gives_up_after <= delivery.rollbacks + earlier
+    return 0 < delivery.session.traits.gives_up_after <= rollbacks + earlier
 
 
 def rolled_back(delivery: Delivery) -> int:
     """How often at most, as its client sees it: it asked for that, or began anew, without an answer."""
     return max(delivery.rollbacks, sum(getattr(event, "tx", None) is not None for event in delivery.settlements))
-
-
-def may_have_given_up(delivery: Delivery) -> bool:
-    """The same where it began anew without an answer to each rollback."""
-    earlier = max(0, (delivery.event.delivery_count or 1) - 1)
-    return 0 < delivery.session.traits.gives_up_after <= rolled_back(delivery) + earlier
 
 
 def give_back(tables: Tables, delivery: Delivery, transaction: Transaction) -> None:

@@ -339,11 +339,10 @@ def zones_make_no_difference(facts: Facts, copy: Copy) -> Findings:
         high_ns = clock.bounds_ns(copy.send.event.t0, event.t1, copy.send.event.seq, event.seq)[1]
     else:
         return
-    lives = bool(copy.deliveries)
-    alive, other = high_ns < death.low_ns, low_ns + zone_ns >= death.high_ns
-    gone, back = low_ns >= death.high_ns, high_ns + zone_ns < death.low_ns
-    if (alive and other) or (gone and back):
-        if lives == alive:
+    lived, dead_by_zone = high_ns < death.low_ns, low_ns + zone_ns >= death.high_ns
+    died, alive_by_zone = low_ns >= death.high_ns, high_ns + zone_ns < death.low_ns
+    if (lived and dead_by_zone) or (died and alive_by_zone):
+        if bool(copy.deliveries) == lived:
             yield held("by-instants", way)
         else:
             yield broken("by-local-time", copy, delivery, why=way)

@@ -347,7 +347,7 @@ def _may_be_spooled(facts: Facts, send: Send) -> bool:
     """
     if send.dest.kind != "topic":
         return send.dest.kind != "queue"
-    there = [*send.dest.sessions, *(one for one in facts.sessions.values() if one.wild and one.dest.topic)]
+    there = [*send.dest.sessions, *(one for one in facts.wild if one.dest.topic)]
     return any(one.wild or (not one.durable() and one.opened[0] <= send.accepted[1]) for one in there)
 
 
@@ -367,7 +367,7 @@ def _was_flooded(facts: Facts, send: Send) -> bool:
     """
     event, before = send.event, [probe for probe in facts.probes if probe.t0 <= send.event.t1]
     since_ns = (event.t0 if event.result == "fail" else event.t1) - facts.declared.lateness_ms * NS_PER_MS
-    wild = [one for one in facts.sessions.values() if one.wild and one.dest.topic and one.opened[0] < event.t1]
+    wild = [one for one in facts.wild if one.dest.topic and one.opened[0] < event.t1]
     return any(one.said.dialogues or (one.said.deaf and (wild or since_ns < one.t1)) for one in before)
 
 

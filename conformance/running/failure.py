@@ -99,7 +99,7 @@ def program_lines(program: Program) -> list[str]:
     lines = [f"broker  {', '.join(f'{key}={value}' for key, value in settings.items()) or 'defaults'}"]
     for host in program.hosts:
         drift = f" drift {host.clock.drift_ppm:+d} ppm" if host.clock.drift_ppm else ""
-        drift += f" UTC{host.clock.zone_hours:+d} h" if host.clock.zone_hours else ""
+        drift += f" {host.clock.zone}" if host.clock.zone else ""
         via = f" via {host.via}" if host.role == "client" else ""
         via += f" at {host.at}" if host.at else ""
         via += f" to {host.to}" if host.to else ""

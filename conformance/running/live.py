@@ -243,24 +243,24 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
 
 def _dealt(groups: list[list[tuple[str, Program]]], lanes: int) -> list[tuple[str, Program]]:
     """Groups of programs that can share a broker one after the other, in an order in which as many as there are lanes
-    are played side by side: each lane has its own ones, of which none takes longer than all others together.
+    are played side by side, each lane its own ones. A group that would keep one busy for longer than the others is cut.
     """
-    share_ms = sum(real_ms(program) for group in groups for _, program in group) // lanes + 1
-    parts: list[tuple[int, list[tuple[str, Program]]]] = []
+    lengths = {name: real_ms(program) for group in groups for name, program in group}
+    share_ms = sum(lengths.values()) // lanes + 1
+
+    def length(entries: list[tuple[str, Program]]) -> int:
+        return sum(lengths[name] for name, _ in entries)
+
+    parts: list[list[tuple[str, Program]]] = []
     for group in groups:
-        part: list[tuple[str, Program]] = []
+        parts.append([])
         for entry in group:
-            if part and sum(real_ms(program) for _, program in [*part, entry]) > share_ms:
-                parts.append((len(parts), part))
-                part = []
-            part.append(entry)
-        parts.append((len(parts), part))
-    loads, dealt = [0] * lanes, [list[tuple[str, Program]]() for _ in range(lanes)]
-    lengths = {number: sum(real_ms(program) for _, program in part) for number, part in parts}
-    for number, part in sorted(parts, key=lambda entry: (-lengths[entry[0]], entry[0])):
-        lane = loads.index(min(loads))
-        loads[lane] += lengths[number]
-        dealt[lane] += part
+            if parts[-1] and length([*parts[-1], entry]) > share_ms:
+                parts.append([])
+            parts[-1].append(entry)
+    dealt = [list[tuple[str, Program]]() for _ in range(lanes)]
+    for part in sorted(parts, key=length, reverse=True):
+        min(dealt, key=length).extend(part)
     return [entry for row in itertools.zip_longest(*dealt) for entry in row if entry is not None]
 
 

@@ -439,7 +439,7 @@ def _clock_words(host: HostSpec) -> str:
     clock = host.clock
     offset = milliseconds_text(clock.offset_ms, sign=True) if clock.offset_ms else "right"
     drift = f", drifting {clock.drift_ppm:+d} ppm" if clock.drift_ppm else ""
-    zone = f", local time UTC{clock.zone_hours:+d} h" if clock.zone_hours else ""
+    zone = f", local time {clock.zone}" if clock.zone else ""
     return f"{offset}{drift}{zone}"
 
 

@@ -203,8 +203,8 @@ def _hosts(program: Program, events: list[Event], chosen: list[Event]) -> list[t
 
 
 def _role(spec: HostSpec) -> str:
-    via = f" · {spec.via}" if spec.role == "client" else ""
-    return f"{spec.role}{via}" + (f" · UTC{spec.clock.zone_hours:+d} h" if spec.clock.zone_hours else "")
+    words = [spec.role, spec.via if spec.role == "client" else "", spec.clock.zone]
+    return " · ".join(word for word in words if word)
 
 
 def _lane(host: str, role: str, events: list[Event], clocks: dict[str, Clock], origin_ns: int) -> Lane:

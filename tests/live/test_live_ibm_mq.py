@@ -149,12 +149,23 @@ def test_the_reference_broker_passes_its_programs(tmp_path: Path) -> None:
         assert kinds == [VerdictKind.SATISFIED] * len(kinds), (result.name, kinds)
 
 
-def test_up_to_the_connection(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """IBM's client is got, told everything, and says that nobody listens."""
+def ibm_s_client() -> str:
+    """The class path of IBM's client; not run where it cannot be had."""
     try:
-        class_path(read_profile(PROFILE))
+        return class_path(read_profile(PROFILE))
     except (ToolMissing, ToolFailed) as error:
         not_run(str(error))
+
+
+def with_ibm_s_client(script: str) -> subprocess.CompletedProcess[str]:
+    """A script that is told the class path, in a process of its own."""
+    argv = [sys.executable, "-c", script, ibm_s_client()]
+    return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+
+
+def test_up_to_the_connection(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """IBM's client is got, told everything, and says that nobody listens."""
+    ibm_s_client()
     (port,) = free_ports(1)
     for name, value in {**VARIABLES, "MQ_HOST": "127.0.0.1", "MQ_PORT": str(port)}.items():
         monkeypatch.setenv(name, value)
@@ -167,21 +178,13 @@ def test_up_to_the_connection(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
 
 def test_reasons_are_read_from_ibm_s_own_exceptions() -> None:
     """A refusal of a queue manager is one, though its client only throws; a broken connection is none."""
-    try:
-        path = class_path(read_profile(PROFILE))
-    except (ToolMissing, ToolFailed) as error:
-        not_run(str(error))
-    done = subprocess.run([sys.executable, "-c", THROWN, path], check=False, capture_output=True, text=True, timeout=60)
+    done = with_ibm_s_client(THROWN)
     assert done.stdout.splitlines() == ["2053 MQRC_Q_FULL: jakarta.jms.JMSException: not sent", "None"], done.stderr
 
 
 def test_calls_of_a_producer_are_told_with_ibm_s_reason_and_facade() -> None:
     """Which call was refused, by what its façade throws, and what the producer was left with."""
-    try:
-        path = class_path(read_profile(PROFILE))
-    except (ToolMissing, ToolFailed) as error:
-        not_run(str(error))
-    done = subprocess.run([sys.executable, "-c", CALLED, path], check=False, capture_output=True, text=True, timeout=60)
+    done = with_ibm_s_client(CALLED)
     classic, simplified = (f"{name}: 2013 MQRC_EXPIRY_ERROR" for name in THROWS.values())
     assert done.stdout.splitlines() == [
         f"{[('life', ''), ('delay', classic), ('send', '')]} 9 0",

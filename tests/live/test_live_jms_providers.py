@@ -35,15 +35,21 @@ PLAYED = {
 }
 
 
-@pytest.mark.parametrize("broker", ["activemq-jms", "artemis-jms", "artemis-qpid-jms"])
-def test_a_provider_plays_the_corpus(broker: str) -> None:
-    need_clocks()
+def provider(broker: str) -> ProfileAdapter:
+    """Not run where its library cannot be had."""
     adapter = make_adapter(broker)
     assert isinstance(adapter, ProfileAdapter)
     try:
         class_path(adapter.located)
     except (ToolMissing, ToolFailed) as error:
         not_run(f"{broker}: {error}")
+    return adapter
+
+
+@pytest.mark.parametrize("broker", ["activemq-jms", "artemis-jms", "artemis-qpid-jms"])
+def test_a_provider_plays_the_corpus(broker: str) -> None:
+    need_clocks()
+    adapter = provider(broker)
     plan = [(name, adapter.cast(programs()[name])) for name in PLAYED]
     for result in run_all(adapter, plan, tuple(default_catalogue().select(None))):
         assert not result.problem
@@ -56,12 +62,7 @@ def test_a_provider_plays_the_corpus(broker: str) -> None:
 @pytest.mark.parametrize("broker", ["artemis-jms", "artemis-qpid-jms"])
 def test_a_jms_2_library_is_called_in_every_order(broker: str) -> None:
     """Both façades of one library; what its producer says of itself, and what it puts on the message."""
-    adapter = make_adapter(broker)
-    assert isinstance(adapter, ProfileAdapter)
-    try:
-        class_path(adapter.located)
-    except (ToolMissing, ToolFailed) as error:
-        not_run(f"{broker}: {error}")
+    adapter = provider(broker)
     plan = [("calls", adapter.cast(programs()["producer-calls-in-six-orders"]))]
     (result,) = run_all(adapter, plan, tuple(default_catalogue().select(None)))
     assert (result.problem, result.not_run) == ("", "")

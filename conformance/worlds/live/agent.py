@@ -47,13 +47,7 @@ class AgentHost:
     """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed."""
 
     def __init__(
-        self,
-        name: str,
-        via: str,
-        process: Process,
-        clock: ClockFile | None,
-        words: tuple[str, ...] = (),
-        zone_hours: int = 0,
+        self, name: str, via: str, process: Process, clock: ClockFile | None, words: tuple[str, ...] = ()
     ) -> None:
         self.name = name
         self.via = via
@@ -61,7 +55,6 @@ class AgentHost:
         self.words = words
         self.process = process
         self.clock = clock
-        self.zone_hours = zone_hours
         #: What its process says of its time zone, in minutes east of Greenwich; None: nothing.
         self.zone_minutes: int | None = None
         self.connected = False

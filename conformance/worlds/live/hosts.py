@@ -480,15 +480,15 @@ class Hosts:
     def check_skew(self, host: HostState) -> None:
         """The clock must be where the program wants it: a preload that does nothing is silent."""
         clock = self.clocks[host.name]
-        agent = self.agents.get(host.name)
-        if agent is not None and agent.zone_hours and agent.zone_minutes not in {None, agent.zone_hours * 60}:
-            raise SuiteProblem(
-                f"host {host.name} is {agent.zone_minutes} minutes ahead of UTC, not {agent.zone_hours} h as asked; "
-                "this machine does not know the zone (Debian: the package tzdata)"
-            )
         found = self.read_wall(host.name)
         if clock.file is None or found is None:
             return
+        agent, hours = self.agents.get(host.name), clock.file.zone_hours
+        if hours and agent is not None and agent.zone_minutes not in {None, hours * 60}:
+            raise SuiteProblem(
+                f"host {host.name} is {agent.zone_minutes} minutes ahead of UTC, not {hours} h as asked; "
+                "this machine does not know the zone (Debian: the package tzdata)"
+            )
         offset_ms = found.offset_ms(clocks.real_offset_ns())
         width_ms = (found.t1_ns - found.t0_ns) // (2 * NS_PER_MS)
         if abs(offset_ms - clock.offset_ms) > TOLERANCE_MS + width_ms:

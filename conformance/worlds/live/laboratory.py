@@ -88,9 +88,8 @@ class Laboratory:
         Raises ``ToolMissing`` when a library is missing, or a skew is asked for and clocks cannot be skewed.
         """
         with self._lock:
-            wanted = (via, tuple(words), zone_hours)
-            fitting = (one for one in self._idle if (one.via, one.words, one.zone_hours) == wanted)
-            agent = next((one for one in fitting if self._fits(one, offset_ms)), None)
+            fitting = (one for one in self._idle if (one.via, one.words) == (via, tuple(words)))
+            agent = next((one for one in fitting if self._fits(one, offset_ms, zone_hours)), None)
             if agent is not None:
                 self._idle.remove(agent)
         if agent is None:
@@ -106,10 +105,11 @@ class Laboratory:
             with self._lock:
                 self._idle.append(agent)
 
-    def _fits(self, agent: AgentHost, offset_ms: int) -> bool:
+    def _fits(self, agent: AgentHost, offset_ms: int, zone_hours: int) -> bool:
         if agent.clock is None:
-            return offset_ms == 0
-        return agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
+            return offset_ms == zone_hours == 0
+        forward = agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
+        return forward and agent.clock.zone_hours == zone_hours
 
     def start(self, via: str, offset_ms: int, words: tuple[str, ...], zone_hours: int = 0) -> AgentHost:
         """A new one. Raises as ``hire``."""
@@ -120,7 +120,7 @@ class Laboratory:
         clock, env = self.clock(name, offset_ms, zone_hours)
         argv = words if via == AGENT else (sys.executable, "-m", MODULES[via], *words)
         process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True, forked=via != AGENT)
-        return AgentHost(name, via, process, clock, words, zone_hours)
+        return AgentHost(name, via, process, clock, words)
 
     # -- clocks, names, links
 

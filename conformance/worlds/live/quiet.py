@@ -81,11 +81,12 @@ class Quiet:
 
     def _is_on_its_way(self, figures: Figures | None) -> bool:
         """Whether the figures say that there is more to come."""
-        flying = [one for one in (figures or {}).values() if one is not None and one.get("in_flight", 0) > 0]
+        told = [one for one in (figures or {}).values() if one is not None and "in_flight" in one]
+        flying = [one for one in told if one["in_flight"] > 0]
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
-        waits = [one for one in (figures or {}).values() if one is not None and one.get("in_flight") == 0]
-        waiting = any(one.get("size", 0) > 0 and one.get("consumers", 0) > 0 for one in waits)
-        return waiting or any(one.get("consumers", 1) == 0 for one in flying) or dispatched > self._hosts.arrivals
+        waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
+        deserted = any(one.get("consumers", 1) == 0 for one in flying)
+        return deserted or any(one.get("consumers", 0) > 0 for one in waits) or dispatched > self._hosts.arrivals
 
     def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""

@@ -303,6 +303,7 @@ def test_a_kill_is_played_where_it_leaves_what_is_persistent(restart: str, reaso
 @pytest.mark.parametrize(("restart", "how"), [("true", "kill"), ('"stop"', "stop")])
 def test_a_broker_is_ended_as_its_profile_says_that_it_may_be(restart: str, how: str) -> None:
     adapter = ProfileAdapter(parsed(f'[start]\ncommand = ["x"]\nrestart = {restart}'))
-    launcher = Mock(spec=Launcher)
+    launcher = Mock(spec=Launcher, process=Mock(), ports={})
+    launcher.restart = lambda asked: Launcher.restart(launcher, asked)
     assert begun_again(adapter, launcher) == how
     assert [name for name, *_ in launcher.method_calls] == [how, "start"]
