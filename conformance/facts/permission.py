@@ -188,6 +188,8 @@ def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
     queue_only = event.browser or event.exclusive or event.prefetch == 0
     if (topic and queue_only) or (event.no_local and not topic) or event.priority < 0:
         return "the options do not fit"
+    if dest.kind == "advisory" and event.durable:
+        return "nobody need keep advisories"
     if is_pattern(event.dest) and (event.browser or event.durable or event.exclusive):
         return "the options do not fit"
     if event.exclusive and any(other.event is not None and other.event.exclusive for other in dest.sessions):

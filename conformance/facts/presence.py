@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
-from brokerproof.conformance.facts.spans import NEVER, t1_of
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t1_of
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -93,6 +93,13 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
         rooms = rooms if rooms[-1:] > found[-1:] else found
     busy = [] if tables.simulated else session.client.busy  # what a real slow link carries looks like nothing moving
     return [ns for ns in rooms if not any(low <= ns <= high for low, high in busy)] if busy else rooms
+
+
+def unseen_ns(tables: Tables) -> int:
+    """How long what is published may be on its way in real time, where nobody counts it and all looks at rest: a topic
+    is not read.
+    """
+    return 0 if tables.simulated else tables.declared.lateness_ms * NS_PER_MS
 
 
 def sessions_of(copy: Copy) -> list[Session]:

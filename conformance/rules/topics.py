@@ -9,7 +9,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
-from brokerproof.conformance.facts.presence import roomy_ns
+from brokerproof.conformance.facts.presence import roomy_ns, unseen_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session, Window
@@ -59,8 +59,9 @@ def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery
     dest, rests, until_ns = session.dest, roomy_ns(facts, session), scarce_ns(facts, session.dest)
     if not rests or _is_limited(dest):
         return
-    for send in facts.published(dest).between(session.opened[1], rests[-1]):
-        rest_ns = rests[bisect_left(rests, send.accepted[1])]
+    late_ns = unseen_ns(facts)
+    for send in facts.published(dest).between(session.opened[1], rests[-1] - late_ns):
+        rest_ns = rests[bisect_left(rests, send.accepted[1] + late_ns)]
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
             continue
         delivery = seen.get((send.message, dest.name))
@@ -87,9 +88,9 @@ def everything_covered(facts: Facts, session: Session) -> Findings:
 
 def _covered(facts: Facts, session: Session, dest: Destination, rests: list[int]) -> Findings:
     from_ns = session.opened[1] if dest.topic or session is not _latest(facts, dest) else 0
-    until_ns = scarce_ns(facts, dest)
-    for send in facts.published(dest).between(from_ns, rests[-1]):
-        rest_ns = rests[bisect_left(rests, send.accepted[1])]
+    until_ns, late_ns = scarce_ns(facts, dest), unseen_ns(facts) if dest.topic else 0
+    for send in facts.published(dest).between(from_ns, rests[-1] - late_ns):
+        rest_ns = rests[bisect_left(rests, send.accepted[1] + late_ns)]
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
             continue
         copy = send.copies.get(dest.name)

@@ -128,6 +128,7 @@ def test_a_consumer_that_nothing_forbids_may_not_be_refused(fields: dict[str, An
         {"dest": "t0", "browser": True},
         {"no_local": True},
         {"dest": "~p0"},
+        {"dest": "ActiveMQ.Advisory.Expired.Queue.q0", "durable": "d"},
     ],
 )
 def test_what_does_not_fit_may_be_refused(fields: dict[str, Any]) -> None:
