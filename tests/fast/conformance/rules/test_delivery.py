@@ -278,7 +278,7 @@ def test_a_full_window_is_served_later() -> None:
 @pytest.mark.parametrize(("rate", "expected"), [(0, FAILS), (100_000, HOLDS)])
 def test_what_a_slow_link_carries_is_not_missed(rate: int, expected: VerdictKind) -> None:
     told = Builder("live", bytes_per_second={"c0": rate} if rate else {}).connect("p0").connect("c0")
-    told.subscribe("c0/1", "t0").send("p0/1", "t0", size=200_000).wait(500).rest("t0").wait(1500)
+    told.subscribe("c0/1", "t0").send("p0/1", "t0", size=200_000).wait(1100).rest("t0").wait(900)
     assert kind(told.arrive("c0/1", "p0/1").wait(500).rest("t0"), "GEN-004") is expected
 
 
