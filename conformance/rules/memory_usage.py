@@ -226,7 +226,7 @@ def memory_gives_way(facts: Facts, reading: Reading) -> Findings:
     newer = any(send.event.t1 > since_ns or send.accepted[1] > since_ns for send in dest.sends)
     if used > limit + (dest.epoch.largest if newer else 0):
         yield broken("kept", reading, why=f"{used} bytes of memory are in use; the limit was lowered to {limit} bytes")
-    elif used and not newer:
+    elif used and not newer and reading.sent_here_bytes > limit:
         yield held("gave-way", "messages were waiting")
 
 

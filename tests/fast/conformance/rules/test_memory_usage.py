@@ -300,6 +300,11 @@ def test_what_waits_gives_way_to_a_lower_limit() -> None:
     assert lowered(20_000, newer=True) is FAILS
 
 
+def test_what_never_exceeded_the_lower_limit_shows_nothing() -> None:
+    story = new().send("p0/1", size=100).operate("limit", dest="", limit_bytes=4096)
+    assert kind(read(story, size=1, memory_limit_bytes=4096, memory_bytes=1124), "MEM-032") is SILENT
+
+
 def test_only_what_may_go_to_the_store_gives_way() -> None:
     def story(**declared: Any) -> Builder:
         return new(**declared).send("p0/1", size=3000, persistent=bool(declared))
