@@ -167,6 +167,13 @@ class StopsLate(Memory):
         return super()._has_space(tree, queue, size_bytes) or (late and tree.root.fits(size_bytes))
 
 
+class NeverGivesWay(Memory):
+    """A lower limit takes nothing out of memory."""
+
+    def shrink(self, tree: MemoryTree, destination: Destination) -> None:
+        """Nothing."""
+
+
 class SweepsGreedily(Memory):
     """The sweep reads three pages into memory."""
 

@@ -13,6 +13,7 @@ from brokerproof.reference_broker.core.durable import Durability, Durable
 from brokerproof.reference_broker.core.events import Subscribe
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.reference import Reference
+from brokerproof.reference_broker.core.routing import FanOut
 from brokerproof.reference_broker.core.selection import Selection
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription
 
@@ -97,3 +98,19 @@ class CoversAll(Coverage):
 
     def covers(self, patterns: list[str], name: str) -> bool:
         return bool(patterns) and bool(name)
+
+
+class NamesNothing(FanOut):
+    """Copies do not say what was asked for."""
+
+    def copy(self, message: Message, target: str) -> Message:
+        return message.copy_to(target)
+
+
+class NamesItself(FanOut):
+    """Copies name the queue that they are on."""
+
+    def copy(self, message: Message, target: str) -> Message:
+        copy = message.copy_to(target)
+        copy.original_destination = target
+        return copy

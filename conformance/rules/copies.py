@@ -1,4 +1,4 @@
-"""Messages that become several, and queues that live as long as a connection (GEN-047 to GEN-049)."""
+"""Messages that become several, and queues that live as long as a connection (GEN-047 to GEN-049, GEN-193)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from brokerproof.conformance.experiment.history import Event
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import repeated
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import LATE, Client, Copy, Delivery, Send
@@ -113,3 +114,39 @@ def each_or_nowhere(facts: Facts, copy: Copy) -> Findings:
         yield broken("missed", copy, copy.dest)
     elif copy.deliveries and ended(facts):
         yield held("each", "queues")
+
+
+def named(facts: Facts) -> list[Delivery]:
+    """What arrived from where its producer had sent it, or from where a copy of it went. Not dead letters, not what an
+    operator may have moved, which name where they had been, and not what a queue manager had put aside.
+    """
+    if facts.beyond or is_queue_manager(facts):
+        return []
+    return [one for one in facts.deliveries if _is_at_home(one) and not _is_disturbed(one)]
+
+
+def _is_at_home(delivery: Delivery) -> bool:
+    dest, sent = delivery.dest, delivery.send.dest
+    spread = sent.kind in {"composite", "virtual"} and sent.kind != dest.kind
+    return dest is delivery.copy.dest and dest.kind != "dead-letters" and (dest is sent or spread)
+
+
+def _is_disturbed(delivery: Delivery) -> bool:
+    return delivery.is_moved or any(operation.op == "move" for operation in delivery.dest.purges)
+
+
+@rule("GEN-193", over=named, handles=KINDS)
+def copies_name_their_origin(_facts: Facts, delivery: Delivery) -> Findings:
+    """A copy names the destination that its message was sent to as its original destination, and a message that is no
+    copy names none.
+    """
+    sent, told = delivery.send.dest.name, delivery.event.original_dest or ""
+    copied = delivery.dest is not delivery.send.dest
+    if told == (sent if copied else ""):
+        if copied:
+            yield held("named", "of several names" if "," in sent else "of a virtual topic")
+        return
+    if copied:
+        yield broken("otherwise", delivery.send, delivery, why=f"it names {told or 'none'}, and was sent to {sent}")
+    else:
+        yield broken("invented", delivery.send, delivery, why=f"it names {told}, and nothing was copied")

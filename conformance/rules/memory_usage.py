@@ -1,4 +1,5 @@
-"""What memory counters say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017).
+"""What memory counters say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017,
+MEM-032).
 
 A message in memory is charged to its destination and to the broker: its content, and ``OVERHEAD_MIN_BYTES`` to
 ``OVERHEAD_MAX_BYTES`` beyond. What is in the store only costs nothing.
@@ -194,6 +195,39 @@ def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
     else:
         shown = reading.event.memory_limit_bytes
         yield broken("left-behind", reading, why=f"it shows a limit of {shown} bytes, the broker's is {limit}")
+
+
+def lowered(facts: Facts) -> list[Reading]:
+    """Readings at rest of queues that follow the broker's limit, once it was changed, of which nobody has anything, and
+    whose messages all may go to the store.
+    """
+    if facts.paged:
+        return []  # a cursor's page stays until it is consumed
+    found = [one for one in facts.rows(following) if one.at_rest and one.destination.kind == "queue"]
+    kept = {one.destination for one in found if not all(send.event.persistent for send in one.destination.sends)}
+    return [one for one in found if one.destination not in kept and not _is_taken(one)]
+
+
+def _is_taken(reading: Reading) -> bool:
+    """Whether a consumer, a browser, a transaction or a timer may keep some of what is there in memory."""
+    event, windows = reading.event, (*reading.windows, *reading.wild)
+    pending = reading.uncommitted or reading.unsure or reading.timed or event.scheduled or event.in_flight
+    held_there = any(one.held or one.doubted or not one.session.known for one in windows)
+    return bool(pending or held_there or reading.ledger.browsed or reading.destination.grouped)
+
+
+@rule("MEM-032", over=lowered, handles=KINDS)
+def memory_gives_way(facts: Facts, reading: Reading) -> Findings:
+    """When the broker's limit is lowered, messages that wait leave memory until the rest is within the limit."""
+    limit, used, dest = limit_at(facts, reading), reading.event.memory_bytes, reading.destination
+    if limit <= 0 or used is None:
+        return
+    since_ns = facts.limits[-1].t0
+    newer = any(send.event.t1 > since_ns or send.accepted[1] > since_ns for send in dest.sends)
+    if used > limit + (dest.epoch.largest if newer else 0):
+        yield broken("kept", reading, why=f"{used} bytes of memory are in use; the limit was lowered to {limit} bytes")
+    elif used and not newer and reading.sent_here_bytes > limit:
+        yield held("gave-way", "messages were waiting")
 
 
 def disputed(facts: Facts) -> list[Reading]:

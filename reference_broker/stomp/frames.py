@@ -164,10 +164,13 @@ def _stomp_part(name: str) -> str:
 
 
 def plain_destination(text: str) -> str:
-    """Like ``core_destination`` for text that a broker sent; what cannot be understood is returned as it is.
+    """Like ``core_destination`` for text that a broker sent, each of several; what cannot be understood is returned as
+    it is.
 
     So is a temporary destination of our own (``/temp-queue/N``): only the broker knows its real name.
     """
+    if "," in text:
+        return ",".join([plain_destination(one) for one in text.split(",")])
     if text.startswith("/queue/"):
         return QUEUE + text[len("/queue/") :]
     if text.startswith("/topic/"):

@@ -1,13 +1,14 @@
-"""GEN-047 to GEN-049 on hand-written histories."""
+"""GEN-047 to GEN-049 and GEN-193 on hand-written histories."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import DLQ, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -105,3 +106,40 @@ def owned(*, foreign: bool = False, gone: bool = False, result: str = "fail", ag
 )
 def test_a_temporary_queue_is_its_connections_own(options: dict[str, Any], verdict: VerdictKind) -> None:
     assert owned(**options).verdicts("GEN-047")["GEN-047"].verdict is verdict
+
+
+# -- what copies say of themselves
+
+
+@pytest.mark.parametrize(
+    ("sent", "came", "origin", "verdict", "outcome"),
+    [
+        ("q0,q1", "q1", "q0,q1", HOLDS, "named"),
+        ("q0,q1", "q1", "q1", FAILS, "otherwise"),
+        ("q0,q1", "q1", None, FAILS, "otherwise"),
+        ("tv0", "A.tv0", "tv0", HOLDS, "named"),
+        ("tv0", "A.tv0", None, FAILS, "otherwise"),
+        ("q0", "q0", "q0", FAILS, "invented"),
+        ("q0", "q0", None, SILENT, ""),
+        ("q0", DLQ, "q0", SILENT, ""),
+    ],
+)
+def test_copies_name_where_their_message_was_sent_to(
+    sent: str, came: str, origin: str | None, verdict: VerdictKind, outcome: str
+) -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", came).send("p0/1", sent)
+    said = story.arrive("c0/1", "p0/1", original_dest=origin).verdicts("GEN-193")["GEN-193"]
+    assert (said.verdict, said.outcome) == (verdict, outcome)
+
+
+def test_what_an_operator_moved_says_where_it_had_been() -> None:
+    story = Builder().connect("p0").connect("c0").send("p0/1", "q0,q1").operate("move", "q0", "q1", count=1)
+    story.subscribe("c0/1", "q1").arrive("c0/1", "p0/1", original_dest="q0")
+    assert story.verdicts("GEN-193")["GEN-193"].verdict is SILENT
+
+
+def test_nothing_is_said_of_copies_where_nobody_promises_it() -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1", "q1").send("p0/1", "q0,q1").arrive("c0/1", "p0/1")
+    kept = [word for word in story.header.capabilities if word != "origins"]
+    story.header = msgspec.structs.replace(story.header, capabilities=kept)
+    assert story.verdicts("GEN-193")["GEN-193"].verdict is VerdictKind.NOT_APPLICABLE

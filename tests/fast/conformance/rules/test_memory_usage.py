@@ -281,3 +281,34 @@ def test_what_is_in_flight_is_in_memory_however_scarce_that_is(used: int, verdic
         story.send(f"p0/{number}", size=100)
     story.subscribe("c0/1").arrive("c0/1", "p0/1", "p0/2", "p0/3")
     assert kind(read(story, size=5, in_flight=3, memory_bytes=used), "MEM-010") is verdict
+
+
+def lowered(used: int, *, newer: bool = False, **counters: Any) -> VerdictKind:
+    """Two messages wait; the limit was 16 KiB and is 4 KiB from now on."""
+    story = new().send("p0/1", size=3000).send("p0/2", size=3000).operate("limit", dest="", limit_bytes=4096)
+    if newer:
+        story.send("p0/3", size=3000)
+    return kind(read(story, size=2, memory_limit_bytes=4096, memory_bytes=used, **counters), "MEM-032")
+
+
+def test_what_waits_gives_way_to_a_lower_limit() -> None:
+    assert lowered(4096) is HOLDS
+    assert lowered(4097) is FAILS
+    assert lowered(4097, in_flight=1) is SILENT
+    assert lowered(0) is SILENT
+    assert lowered(4097, newer=True) is SILENT  # it may be the one message that memory may have beyond its limit
+    assert lowered(20_000, newer=True) is FAILS
+
+
+def test_what_never_exceeded_the_lower_limit_shows_nothing() -> None:
+    story = new().send("p0/1", size=100).operate("limit", dest="", limit_bytes=4096)
+    assert kind(read(story, size=1, memory_limit_bytes=4096, memory_bytes=1124), "MEM-032") is SILENT
+
+
+def test_only_what_may_go_to_the_store_gives_way() -> None:
+    def story(**declared: Any) -> Builder:
+        return new(**declared).send("p0/1", size=3000, persistent=bool(declared))
+
+    for told in (story(), story(generation={"memory": "G1"})):
+        told.operate("limit", dest="", limit_bytes=1024)
+        assert kind(read(told, size=1, memory_limit_bytes=1024, memory_bytes=4000), "MEM-032") is SILENT

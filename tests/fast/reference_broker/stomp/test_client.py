@@ -103,6 +103,23 @@ def test_a_message_with_nothing_but_the_necessary_headers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("/queue/a", "queue://a"),
+        ("/queue/a,/queue/b", "queue://a,queue://b"),
+        ("/queue/a,/topic/b", "queue://a,topic://b"),
+        ("/exchange/x,y", "/exchange/x,y"),
+    ],
+)
+def test_the_origin_of_a_message_to_several_names_is_those_names(written: str, plain: str) -> None:
+    client = session()
+    headers = {"subscription": "s", "message-id": "m", "destination": "/queue/a", "original-destination": written}
+    (got,) = client.receive(Frame("MESSAGE", headers), 0)
+    assert isinstance(got, Delivered)
+    assert got.original_destination == plain
+
+
+@pytest.mark.parametrize(
     ("version", "headers"),
     [
         (V12, {"id": "a1"}),
