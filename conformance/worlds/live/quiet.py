@@ -86,7 +86,10 @@ class Quiet:
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
         waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
-        return deserted or any(one.get("consumers", 0) > 0 for one in waits) or dispatched > self._hosts.arrivals
+        # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer.
+        held = self._hosts.arrivals - self._hosts.acknowledged
+        more = dispatched > self._hosts.arrivals or sum(one["in_flight"] for one in flying) > held
+        return deserted or more or any(one.get("consumers", 0) > 0 for one in waits)
 
     def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""

@@ -37,7 +37,7 @@ class Hosts:
         self.stirred_ns = self.last_arrival_ns = self.clock.now_ns - silent_ms * NS_PER_MS
         self.names = SimpleNamespace(physical=str)
         self.paths: dict[str, Any] = {}
-        self.arrivals = 6  # at two destinations
+        self.arrivals, self.acknowledged = 6, 0  # at two destinations
         self.mailbox: object = None
         self.asked: list[str | None] = []
         self.endpoints = {"b": SimpleNamespace(counters=lambda dest: self.asked.append(dest) or figures)}
@@ -103,6 +103,14 @@ def test_what_seems_to_be_on_its_way_is_waited_for_longer() -> None:
     assert resting(Hosts({"size": 5, "in_flight": 0, "consumers": 0}, silent_ms=0)) == QUIET_MS
     assert resting(Hosts({"in_flight": 4, "consumers": 1}, silent_ms=0)) == DOUBTFUL_MS
     assert resting(Hosts({"in_flight": 0, "dispatched": 9, "consumers": 0}, silent_ms=0)) == QUIET_MS
+
+
+def test_an_acknowledgement_that_the_broker_has_not_read_is_waited_for() -> None:
+    """A Java client's was written 0.1 s before the figures were read, on a busy machine."""
+    for acknowledged, waited_ms in ((0, QUIET_MS), (1, DOUBTFUL_MS)):
+        hosts = Hosts({"in_flight": 3, "dispatched": 3, "consumers": 1}, silent_ms=0)
+        hosts.acknowledged = acknowledged
+        assert resting(hosts) == waited_ms
 
 
 def test_figures_that_are_others_when_they_are_read_were_not_at_rest() -> None:
