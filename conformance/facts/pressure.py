@@ -154,16 +154,21 @@ def exceedable(tables: Tables) -> bool:
 
 def surely_has_room(tables: Tables, dest: Destination, event: SendEvent) -> bool:
     """Whether all that anybody had sent before cannot have filled memory: below a limit no producer has to wait where
-    the rules of ActiveMQ's memory are declared.
+    the rules of ActiveMQ's memory are declared. A real one counts a message twice while its store is busy with it.
     """
     told = any(one.kind == "advisory" and one.sessions for one in tables.destinations.values())
     if not tables.paged or tables.limits or told:
         return False
     room, own = tables.declared.memory_limit_bytes, dest.applied.memory_limit_bytes
-    used = sum(_charge_before(send, event) for send in tables.sends.values()) if room > 0 else 0
+    used = _charged_before(tables, tables.sends.values(), event) if room > 0 else 0
     used += sum(probe.said.times * FLOOD_MAX_BYTES for probe in tables.probes if probe.said.deaf)
-    used_here = sum(_charge_before(send, event) for send in (*dest.sends, *_brought(tables, dest))) if own > 0 else 0
+    used_here = _charged_before(tables, (*dest.sends, *_brought(tables, dest)), event) if own > 0 else 0
     return (room <= 0 or used < room) and (own <= 0 or used_here < own)
+
+
+def _charged_before(tables: Tables, sends: Iterable[Send], event: SendEvent) -> int:
+    charges = [_charge_before(send, event) for send in sends]
+    return sum(charges) + (0 if tables.simulated else max(charges, default=0))
 
 
 def _charge_before(send: Send, event: SendEvent) -> int:
