@@ -43,6 +43,17 @@ class Refusing(Broker):
         raise NotImplementedError
 
 
+class WithoutWords(Broker):
+    """Refuses as it should, and does not say why."""
+
+    def handle(self, event: Event, now: Now) -> list[Effect]:
+        effects = super().handle(event, now)
+        for effect in effects:
+            if isinstance(effect, Refused):
+                effect.text = ""
+        return effects
+
+
 class RefusesGroups(Refusing):
     """Messages of groups are refused."""
 

@@ -179,6 +179,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-191",
     "GEN-192",
     "GEN-193",
+    "GEN-194",
     "INA-001",
     "INA-002",
     "INA-003",

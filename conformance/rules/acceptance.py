@@ -1,5 +1,5 @@
 """What nothing forbids is accepted (GEN-100 to GEN-107), and what is no selector is not (GEN-108), nor who wants what
-somebody uses (GEN-109). What may forbid a request: ``facts/permission.py``.
+somebody uses (GEN-109); who is refused is told why (GEN-194). What may forbid a request: ``facts/permission.py``.
 """
 
 from __future__ import annotations
@@ -195,3 +195,18 @@ def what_is_used_is_left_alone(_facts: Facts, row: tuple[Session, Subscribe | Un
         yield held("refused", "a second consumer" if isinstance(event, Subscribe) else "its end")
     elif event.t1 <= user.lost_ns:
         yield broken("granted", user, event, why="it was in use")
+
+
+# -- GEN-194
+
+
+@rule("GEN-194", over=answered(Send, Subscribe, Ack, Nack, Begin, Commit, Abort, Unsubscribe))
+def refusals_say_why(_facts: Facts, request: Request) -> Findings:
+    """Who is refused is told why, in words."""
+    event = request.event
+    if event.result != "fail" or not request.connected or event.refusal is None:
+        return
+    if event.refusal.removeprefix("refused").strip(": "):
+        yield held("told", "a request was refused")
+    else:
+        yield broken("silent", event, why="the refusal says nothing")

@@ -328,3 +328,25 @@ def test_what_nobody_uses_or_another_host_uses_is_free() -> None:
     assert kind(other.rest("t0"), "GEN-109") is SILENT
     lost = told().subscribe("c0/1", "t0", durable="d").lose("c0").connect("c0").subscribe("c0/2", "t0", durable="d")
     assert kind(lost.rest("t0"), "GEN-109") is SILENT
+
+
+# -- GEN-194
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        ("refused: no such queue", HOLDS),
+        ("not-authorized: ", HOLDS),  # a protocol that knows codes has said it
+        ("refused: ", FAILS),
+        ("refused", FAILS),
+        ("", FAILS),
+        (None, SILENT),
+    ],
+)
+def test_a_refusal_says_why(refusal: str | None, expected: VerdictKind) -> None:
+    assert kind(told().send("p0/1", result="fail", refusal=refusal), "GEN-194") is expected
+
+
+def test_who_is_not_connected_is_told_nothing() -> None:
+    assert kind(told().closed("p0").send("p0/1", result="fail", refusal="not connected"), "GEN-194") is SILENT
