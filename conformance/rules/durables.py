@@ -9,14 +9,7 @@ from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
-from brokerproof.conformance.facts.presence import (
-    gone_ns,
-    maybe_elsewhere,
-    rest_after,
-    roomy_ns,
-    settles_unseen,
-    unseen_ns,
-)
+from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns, settles_unseen
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
@@ -41,7 +34,7 @@ def kept_while_away(facts: Facts, subscription: Subscription) -> Findings:
     until_ns = min(subscription.sure_ns, scarce_ns(facts, dest))
     rests = sorted(ns for session in sessions for ns in roomy_ns(facts, session)[-1:] if ns < until_ns)
     came_ns = [session.opened[0] for session in sessions]
-    for send in facts.published(dest).between(begin.t1, rests[-1] - unseen_ns(facts) if rests else -1):
+    for send in facts.published(dest).between(begin.t1, rests[-1] if rests else -1):
         if not owed(facts, send, rests[-1]) or not surely_wants(sessions[0], send):
             continue
         copy = send.copies.get(subscription.name)
