@@ -77,7 +77,10 @@ def test_a_jms_2_library_is_called_in_every_order(broker: str) -> None:
         asked_ms = {call: value_ms for call, value_ms, _ in event.called if call in before}
         assert (event.result, event.ttl_ms, event.delay_ms) == ("ok", asked_ms.get("life", 0), asked_ms.get("delay", 0))
         assert event.timestamp_ms is not None
-        assert event.expiration_ms == (event.timestamp_ms + event.ttl_ms if event.ttl_ms else 0)
+        # Artemis reads the clock once for each.
+        ends_ms = event.timestamp_ms + event.ttl_ms if event.ttl_ms else 0
+        assert event.expiration_ms is not None
+        assert abs(event.expiration_ms - ends_ms) <= (50 if event.ttl_ms else 0)
     assert {(event.facade, tuple(call for call, _, _ in event.called)) for event in told} == {
         (facade, order) for facade in THROWS for order in permutations(("life", "delay", "send"))
     }
