@@ -14,9 +14,13 @@ from brokerproof.conformance.facts.tables import Tables
 
 def rest_after(tables: Tables, true_ns: int) -> int:
     """The first instant from ``true_ns`` on at which nothing was moving; ``NEVER`` if there is none."""
-    rests = tables.rests_ns
-    index = bisect_left(rests, true_ns)
-    return rests[index] if index < len(rests) else NEVER
+    return first_from(tables.rests_ns, true_ns)
+
+
+def first_from(instants: list[int], true_ns: int) -> int:
+    """The first of rising instants from ``true_ns`` on; ``NEVER`` if there is none."""
+    index = bisect_left(instants, true_ns)
+    return instants[index] if index < len(instants) else NEVER
 
 
 def gone_ns(tables: Tables, session: Session) -> int:

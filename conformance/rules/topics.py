@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
-from brokerproof.conformance.facts.presence import roomy_ns, unseen_ns
+from brokerproof.conformance.facts.presence import first_from, roomy_ns, unseen_ns
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session, Window
 from brokerproof.conformance.facts.selectors import surely_wants
-from brokerproof.conformance.facts.spans import NEVER, ms
+from brokerproof.conformance.facts.spans import ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: What an observer of one subscriber can see past: others take nothing from it.
@@ -52,12 +50,6 @@ def _is_retroactive(send: Send, begun_ns: int) -> bool:
     return taken(send) and not delayed and send.accepted[1] < begun_ns
 
 
-def _rest(rests: list[int], from_ns: int) -> int:
-    """The first instant of rest since then; NEVER if there is none."""
-    place = bisect_left(rests, from_ns)
-    return rests[place] if place < len(rests) else NEVER
-
-
 def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery]) -> Findings:
     """Whatever was published before a reading at rest at which it had room has reached it by then. ``seen``: when a
     message came first.
@@ -68,9 +60,9 @@ def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery
     late_ns = unseen_ns(facts)
     for send in facts.published(dest).between(session.opened[1], rests[-1]):
         delivery = seen.get((send.message, dest.name))
-        rest_ns = _rest(rests, send.accepted[1])
+        rest_ns = first_from(rests, send.accepted[1])
         if delivery is None or delivery.event.t0 > rest_ns:
-            rest_ns = _rest(rests, send.accepted[1] + late_ns)
+            rest_ns = first_from(rests, send.accepted[1] + late_ns)
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
             continue
         if delivery is None or delivery.event.t0 > rest_ns:
@@ -98,7 +90,7 @@ def _covered(facts: Facts, session: Session, dest: Destination, rests: list[int]
     from_ns = session.opened[1] if dest.topic or session is not _latest(facts, dest) else 0
     until_ns, late_ns = scarce_ns(facts, dest), unseen_ns(facts) if dest.topic else 0
     for send in facts.published(dest).between(from_ns, rests[-1] - late_ns):
-        rest_ns = _rest(rests, send.accepted[1] + late_ns)
+        rest_ns = first_from(rests, send.accepted[1] + late_ns)
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
             continue
         copy = send.copies.get(dest.name)

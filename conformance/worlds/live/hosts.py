@@ -96,7 +96,7 @@ class Hosts:
         #: Where dead letters come from if others use the broker, too.
         self.mailbox: Mailbox | None = None
         self.last_arrival_ns = self.start_ns
-        self.arrivals = self.acknowledged = 0  # messages, outside of transactions
+        self.arrivals = self.acknowledged = 0  # messages; acknowledged: outside of transactions
         #: When anybody was last asked for something, was answered, or told of something.
         self.stirred_ns = self.start_ns
         #: Brokers whose process has ended, and nobody had asked it to.
