@@ -76,7 +76,9 @@ def _entry(known: Known, entry: Deviation, number: str) -> str:
     command = f"brokerproof replay {entry.programs[0]} {where}"
     others = f" (also: {', '.join(entry.programs[1:])})" if entry.programs[1:] else ""
     releases = f"* Seen also on: {entry.releases.replace('..', ' to ').strip()}\n" if entry.releases else ""
-    excuses = f"* Excuses only programs that have: {', '.join(f'`{need}`' for need in entry.needs)}\n"
+    alternatives = [" or ".join(f"`{one}`" for one in need.split(" | ")) for need in entry.needs]
+    excuses = f"* Excuses only programs that have: {', '.join(alternatives)}\n"
+    shows = f"* Excuses only what is said to be: `{entry.shows.strip(' ,')}`\n"
     return "\n".join(
         [
             f"\n### {known.name}/{entry.requirement}{number}\n",
@@ -84,7 +86,7 @@ def _entry(known: Known, entry: Deviation, number: str) -> str:
             f"* Observed{', in some runs only' if entry.sometimes else ''}: {entry.reason}.",
             f"* Whose: the {entry.whose}'s. Looked up in: {entry.source}.",
             f"* Shown by: `{command}`{others}",
-            releases + (excuses if entry.needs else ""),
+            releases + (excuses if entry.needs else "") + (shows if entry.shows else ""),
         ]
     )
 

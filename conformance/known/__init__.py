@@ -3,8 +3,9 @@
 Rules
 * A deviation is listed per release in ``<broker>-<release>.toml`` and names the corpus programs in which it shows.
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
-* An entry with ``needs`` excuses only programs that have all of it: a loss on unsubscribing hides no other loss. Two
-  causes of one requirement are two entries, told apart by what they need.
+* An entry with ``needs`` excuses only programs that have all of it, and one with ``shows`` only a verdict that says so:
+  a loss on unsubscribing hides no other loss. So a random program with these circumstances is explained, and no other.
+  Two causes of one requirement are two entries, told apart by what they need.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
   list can only shrink by being looked at.
 * What shows in some runs only says so (``sometimes``). It is never stale, and excuses nothing but the programs that it
@@ -26,7 +27,7 @@ from typing import Literal
 
 import msgspec
 
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, PolicySpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import REGISTRY
@@ -38,6 +39,7 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
     "broker": BrokerSpec,
     "host": HostSpec,
     "link": LinkSpec,
+    "policy": PolicySpec,
     **{str(step.__struct_config__.tag): step for step in REGISTRY},
 }
 
@@ -46,7 +48,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. ``programs``: corpus programs in which it must show, or was seen if it shows ``sometimes`` only;
     ``releases``: ``A..B``, where it was seen beside its file's release (``5.16`` has ``5.16.7``, a missing end has
     none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or ``STEP
-    FIELD=VALUE``, with ``broker``, ``host`` and ``link`` beside the steps; ``source``: where it can be looked up;
+    FIELD=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or several of these with ``|``
+    between, of which one will do; ``shows``: what the verdict's text must say; ``source``: where it can be looked up;
     ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
     """
 
@@ -55,13 +58,14 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     source: str
     needs: list[str] = []
+    shows: str = ""
     releases: str = ""
     sometimes: bool = False
     client: Literal["", "openwire"] = ""
     whose: Literal["broker", "client", "documentation"] = "broker"
 
     def __post_init__(self) -> None:
-        for need in self.needs:
+        for need in [one for several in self.needs for one in several.split(" | ")]:
             kind, _, field = need.partition(" ")
             if kind not in _KINDS or (field and field.partition("=")[0] not in _KINDS[kind].__struct_fields__):
                 raise ValueError(
@@ -77,9 +81,10 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         first, last = _numbers(low), _numbers(high)
         return bool(dots) and first <= numbers and (not last or numbers[: len(last)] <= last)
 
-    def excuses(self, name: str, program: Program) -> bool:
-        """Whether a violation in that program may be this one."""
-        return (not self.sometimes or name in self.programs) and all(_has(program, need) for need in self.needs)
+    def excuses(self, name: str, program: Program, text: str = "") -> bool:
+        """Whether a violation in that program, of which a verdict says that, may be this one."""
+        fits = all(any(_has(program, one) for one in need.split(" | ")) for need in self.needs)
+        return fits and self.shows in text and (not self.sometimes or name in self.programs)
 
 
 def _numbers(release: str) -> tuple[int, ...]:
@@ -93,7 +98,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def _has(program: Program, need: str) -> bool:
     kind, _, field = need.partition(" ")
     field, _, value = field.partition("=")
-    parts = (program.broker, *program.hosts, *program.links, *program.each_step())
+    parts = (program.broker, *program.broker.policies, *program.hosts, *program.links, *program.each_step())
     rows = [part for part in parts if type(part) is _KINDS[kind]]
     if value:
         return any(str(getattr(row, field)) == value for row in rows)
@@ -169,7 +174,7 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
     for verdict in verdicts:
         # Who names the program first: of several causes it is that one.
         listed = sorted(known.of(verdict.requirement), key=lambda one: name not in one.programs)
-        excuse = next((one for one in listed if one.excuses(name, program)), None)
+        excuse = next((one for one in listed if one.excuses(name, program, verdict.text)), None)
         if excuse is not None and verdict.verdict is VerdictKind.VIOLATED:
             text = f"{verdict.text} (known: {excuse.reason})"
             marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))

@@ -25,6 +25,6 @@ def test_every_entry_excuses_the_programs_that_it_names() -> None:
         (name, entry.requirement, program)
         for name, entry in entries
         for program in entry.programs
-        if not entry.excuses(program, programs()[program])
+        if not entry.excuses(program, programs()[program], entry.shows)
     ]
     assert refused == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import brokerproof.conformance.known
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.known import apply_known, load_known, parse_known
@@ -45,6 +47,9 @@ def test_a_violation_that_is_known_does_not_turn_the_run_red() -> None:
         (["send count=77"], False),
         (["send count"], False),
         (["subscribe durable"], False),
+        (["policy memory_limit_bytes"], False),
+        (["restart | send"], True),
+        (["restart | subscribe durable"], False),
     ],
 )
 def test_an_entry_excuses_only_programs_that_have_what_it_needs(needs: list[str], is_excused: bool) -> None:
@@ -54,12 +59,32 @@ def test_an_entry_excuses_only_programs_that_have_what_it_needs(needs: list[str]
     assert (marked.verdict is VerdictKind.KNOWN_FAILURE) is is_excused
 
 
-@pytest.mark.parametrize("need", ["sent", "send dlay_ms", "send dlay_ms=1", ""])
+@pytest.mark.parametrize("need", ["sent", "send dlay_ms", "send dlay_ms=1", "", "send | sent"])
 def test_what_no_program_can_have_is_not_needed(need: str) -> None:
     with pytest.raises(
-        SuiteProblem, match=rf"x\.toml: .*needs: '{need}' names no step or part of a program, or no field of it"
+        SuiteProblem,
+        match=rf"x\.toml: .*needs: '{need.rpartition(' | ')[2]}' names no step or part of a program, or no field of it",
     ):
         parse_known(LIST + f"needs = ['{need}']".encode(), "x.toml")
+
+
+def test_an_entry_may_need_a_part_of_a_policy() -> None:
+    known = parse_known(LIST + b"needs = ['policy send_fail_if_no_space', 'policy memory_limit_bytes=16384']", "x.toml")
+    bad = Verdict("TSP-009", VerdictKind.VIOLATED)
+    for settings, kind in (
+        ({"memory_limit_bytes": 16384}, VerdictKind.VIOLATED),
+        ({"memory_limit_bytes": 16384, "send_fail_if_no_space": True}, VerdictKind.KNOWN_FAILURE),
+    ):
+        broker = msgspec.structs.replace(PROGRAM.broker, policies=[PolicySpec(), PolicySpec("q0", **settings)])
+        program = msgspec.structs.replace(PROGRAM, broker=broker)
+        assert apply_known("another", program, [bad], known)[0][0].verdict is kind
+
+
+def test_an_entry_excuses_only_verdicts_that_show_what_it_shows() -> None:
+    known = parse_known(LIST + b"shows = ', delay '", "x.toml")
+    for text, kind in (("p0/1, delay 5 ms", VerdictKind.KNOWN_FAILURE), ("p0/1", VerdictKind.VIOLATED)):
+        bad = Verdict("TSP-009", VerdictKind.VIOLATED, text=text)
+        assert apply_known("live-future-only", PROGRAM, [bad], known)[0][0].verdict is kind
 
 
 def test_what_no_longer_fails_is_stale_only_where_it_must_fail() -> None:
