@@ -39,6 +39,7 @@ CAPABILITIES = [
     "delay",
     "disk-limits",
     "durables",
+    "exact-charges",
     "exclusive",
     "expiry-check",
     "groups",

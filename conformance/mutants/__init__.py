@@ -204,6 +204,8 @@ _ALL = (
            fresh(memory.SweepsBlindly)),
     Mutant("memory-reads-everything", "MEM-023", "Whoever wants one message gets all that fit read into memory.",
            "memory", fresh(memory.ReadsEverything)),
+    Mutant("memory-charges-in-steps", "MEM-033", "A message is charged in steps of 64 bytes.", "memory",
+           fresh(memory.ChargesInSteps)),
     Mutant("memory-released-at-dispatch", "MEM-010", "A message costs nothing as soon as it is dispatched.",
            broker=memory.ReleasesAtDispatch),
     Mutant("memory-below-zero", "MEM-011", "Each message that arrives takes a byte off.", "memory",

@@ -89,6 +89,13 @@ class ChargesTheMinimum(Memory):
         return minimum_bytes
 
 
+class ChargesInSteps(Memory):
+    """What a message costs is rounded up to 64 bytes."""
+
+    def size_bytes(self, message: Message, minimum_bytes: int = MINIMUM_MESSAGE_BYTES) -> int:
+        return -(-super().size_bytes(message, minimum_bytes) // 64) * 64
+
+
 class ReleasesAtDispatch(Broker):
     """A message costs nothing any more as soon as it is dispatched."""
 

@@ -260,6 +260,7 @@ BASELINE: tuple[str, ...] = (
     "MEM-030",
     "MEM-031",
     "MEM-032",
+    "MEM-033",
     "PRE-001",
     "PRE-002",
     "PRE-003",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
-from brokerproof.conformance.experiment.history import Discard
+from brokerproof.conformance.experiment.history import Abort, Ack, Discard
 from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.publishing import owed, taken
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Send, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
-from brokerproof.conformance.facts.spans import ms
+from brokerproof.conformance.facts.spans import NEVER, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
 
@@ -119,18 +119,31 @@ def left_comes_again(facts: Facts, copy: Copy) -> Findings:
             yield held("again", f"its subscriber {how}")
     if one is None or one.doubtful or one.sessions[0].wild or copy.dead_letters or may_be_given_up(copy):
         return
-    if any(delivery.state != RETURNED or delivery.settlements for delivery in copy.deliveries):
-        return
+    undone_ns = max(_undone_ns(facts, delivery) for delivery in copy.deliveries)
     until_ns = min(one.sure_ns, scarce_ns(facts, one.sessions[0].dest))
     for session in one.sessions:
         # It was let in, so the one before it had gone.
         later = session is not last.session and session.opened[0] >= last.event.t1
-        rests = [ns for ns in roomy_ns(facts, session)[-1:] if ns < until_ns] if later else []
+        rests = [ns for ns in roomy_ns(facts, session)[-1:] if undone_ns <= ns < until_ns] if later else []
         if not rests or not owed(facts, copy.send, rests[0]) or not surely_wants(session, copy.send):
             continue
         if not any(may_have_swallowed(facts, other, copy.send) for other in one.sessions):
             yield broken("lost", last, last.session, session, why=f"it had not come again at rest at {ms(rests[0])}")
             return
+
+
+def _undone_ns(facts: Facts, delivery: Delivery) -> int:
+    """By when all that its subscriber did to settle it had come to nothing, for certain; 0: it did nothing, NEVER: it
+    may be settled.
+    """
+    undone_ns = 0
+    for event in delivery.settlements:
+        transaction = facts.transactions.get(event.tx) if isinstance(event, Ack) and event.tx is not None else None
+        end = transaction.end if transaction is not None and not transaction.mixed else None
+        if not isinstance(end, Abort) or end.result != "ok":
+            return NEVER
+        undone_ns = max(undone_ns, end.t1)
+    return undone_ns if delivery.state == RETURNED else NEVER
 
 
 @rule("GEN-042", over=durable_copies, handles=PAST)

@@ -1,5 +1,5 @@
 """What memory counters say (MEM-002 to MEM-004, MEM-006 to MEM-008, MEM-010, MEM-011, MEM-013, MEM-014, MEM-017,
-MEM-032).
+MEM-032, MEM-033).
 
 A message in memory is charged to its destination and to the broker: its content, and ``OVERHEAD_MIN_BYTES`` to
 ``OVERHEAD_MAX_BYTES`` beyond. What is in the store only costs nothing.
@@ -7,6 +7,7 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
@@ -19,6 +20,8 @@ from brokerproof.conformance.rules.selecting import broker_readings
 
 #: A limit that was lowered may be exceeded by what was there before.
 UNCHANGED = but("limit")
+#: A body names its message: one that was to be shorter than that is as long as the name.
+NAMED_BYTES = 64
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -333,3 +336,35 @@ def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
     limits = (facts.declared.memory_limit_bytes, reading.dest.applied.memory_limit_bytes if reading.dest else 0)
     if all(limit <= 0 or 100 * most < MARK_PERCENT * limit for limit in limits):  # beyond, they may be in the store
         yield from _charged(facts, reading, "a transaction was open" if reading.uncommitted else "after a rollback")
+
+
+def adorned(facts: Facts) -> list[Destination]:
+    """Destinations that may have had a message with more than a body: properties, what a timer or a rejection leaves on
+    one, what an operator brought from elsewhere.
+    """
+    if facts.paged:
+        return list(facts.destinations.values())
+    brought = {one.to for dest in facts.destinations.values() for one in dest.purges if one.op == "move"}
+    found = {copy.dest for copy in facts.copies if copy.rejected or not _is_plain(copy.send.event)}
+    dests = facts.destinations.values()
+    return [one for one in dests if one in found or one.kind != "queue" or one.name in brought]
+
+
+def _is_plain(event: Send) -> bool:
+    if event.size < NAMED_BYTES:
+        return False
+    named = event.headers or event.message_kind or event.group or event.facade
+    return not (named or event.delay_ms or event.deliver_at_ms or event.life_ms or event.forged or event.network)
+
+
+@rule("MEM-033", over=charges, handles=KINDS)
+def charge_is_exact(facts: Facts, reading: Reading) -> Findings:
+    """While memory is not short, a queue's message that has nothing but a body is charged that and 1024 bytes."""
+    dest, count = reading.destination, reading.kept + reading.uncommitted
+    if dest in facts.rows(adorned) or pressed(facts, dest, reading):
+        return
+    used, exact = reading.event.memory_bytes or 0, _bodies(reading) + OVERHEAD_MIN_BYTES * count
+    if used != exact:
+        yield broken("other", reading, why=f"{used} bytes are in use by {count} messages that cost {exact}")
+    elif count:
+        yield held("exact", "in flight" if reading.event.in_flight else "waiting")

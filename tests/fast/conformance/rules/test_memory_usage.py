@@ -312,3 +312,22 @@ def test_only_what_may_go_to_the_store_gives_way() -> None:
     for told in (story(), story(generation={"memory": "G1"})):
         told.operate("limit", dest="", limit_bytes=1024)
         assert kind(read(told, size=1, memory_limit_bytes=1024, memory_bytes=4000), "MEM-032") is SILENT
+
+
+@pytest.mark.parametrize(("used", "verdict"), [(3 * 1124 - 1, FAILS), (3 * 1124, HOLDS), (3 * 1124 + 1, FAILS)])
+def test_the_exact_charge(used: int, verdict: VerdictKind) -> None:
+    def story(**fields: Any) -> Builder:
+        told = new(1 << 20, **({"generation": {"memory": "G3"}} if fields.pop("paged", False) else {}))
+        for number in range(1, 4):
+            told.send(f"p0/{number}", size=100, **fields)
+        return read(told.subscribe("c0/1").arrive("c0/1", "p0/1"), size=3, in_flight=1, memory_bytes=used)
+
+    assert kind(story(), "MEM-033") is verdict
+    assert kind(story(message_kind="a"), "MEM-033") is SILENT
+    assert kind(story(paged=True), "MEM-033") is SILENT
+    short = read(new(1 << 20).send("p0/1", size=0), size=1, memory_bytes=1030)
+    assert kind(short, "MEM-033") is SILENT  # its body is its name
+
+
+def test_an_exact_charge_is_not_judged_while_memory_is_short() -> None:
+    assert kind(read(new().send("p0/1", size=16_000), size=1, memory_bytes=1), "MEM-033") is SILENT

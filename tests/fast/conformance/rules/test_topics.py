@@ -141,6 +141,22 @@ def test_what_nobody_has_to_bring_again() -> None:
     assert kind(mortal.leave("c0/1").durable("c0/2").rest("t0"), "GEN-051") is SILENT
 
 
+@pytest.mark.parametrize(("ended", "expected"), [("ok", FAILS), ("unknown", SILENT), ("late", SILENT)])
+def test_what_was_acknowledged_in_vain_comes_again(ended: str, expected: VerdictKind) -> None:
+    """In a transaction that was rolled back; if nobody knows by when, it may be settled or be on its way."""
+
+    def story(*again: str) -> Story:
+        told = hosts().durable("c0/1").send("p0/1", "t0").arrive("c0/1", "p0/1").begin("c0")
+        told.ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1")
+        if ended != "late":
+            told.abort("c0", "c0/tx1", result=ended)
+        told.durable("c0/2").arrive("c0/2", *again, redelivered=True).rest("t0")
+        return told.abort("c0", "c0/tx1") if ended == "late" else told
+
+    assert kind(story(), "GEN-051") is expected
+    assert kind(story("p0/1"), "GEN-051") is not FAILS
+
+
 def test_what_comes_back_comes_first() -> None:
     assert kind(came_back("p0/1", "p0/2"), "GEN-041") is SILENT  # one message, nothing before it
     assert outcome(came_back("p0/2", "p0/1"), "GEN-041") == (FAILS, "overtaken")
