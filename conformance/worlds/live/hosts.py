@@ -57,6 +57,8 @@ MUTE_MS = 2000
 LOG_MS = 50
 #: How long the end of a process may lag behind that of its sockets.
 END_MS = 1000
+#: How late a process may come to life on a fast clock, which begins with it.
+START_MS = 200
 #: Samples of a host that come by the way are recorded at most this often.
 SAMPLE_EVERY_MS = 100
 
@@ -485,7 +487,8 @@ class Hosts:
             )
         offset_ms = found.offset_ms(clocks.real_offset_ns())
         width_ms = (found.t1_ns - found.t0_ns) // (2 * NS_PER_MS)
-        if abs(offset_ms - clock.offset_ms) > TOLERANCE_MS * self.rate.times + width_ms:
+        real_ms = TOLERANCE_MS if self.rate.times == 1 else START_MS * self.rate.times
+        if abs(offset_ms - clock.offset_ms) > real_ms + width_ms:
             raise SuiteProblem(
                 f"the clock of host {host.name} is {offset_ms} ms from real time, "
                 f"the program says {clock.offset_ms} ms; libfaketime has no effect on this process, "
