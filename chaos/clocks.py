@@ -3,10 +3,12 @@
 Decides: which library is preloaded, with which variables, and how a clock is changed while its process runs. Rules,
 each learnt the hard way (feasibility-faketime.md sections 2.4 and 9):
 * running offsets, written as plain seconds with six decimals, or one absolute time, at which the clock stands still;
-  never rates, never a time that starts to run when a process reads it;
+  never a time that starts to run when a process reads it, and a rate only for a process whose monotonic clock is faked
+  with it (`RatedClock`), which a JVM bears and CPython does not;
 * the file exists before the process starts, is never deleted and never written in place, because a missing file is the
   real time and half a line is another time, and a line that does not parse ends the process;
-* `FAKETIME` itself is never set, for it beats the file; monotonic clocks stay real; the runner is never faked;
+* `FAKETIME` itself beats the file, so it is set for a rate only; else monotonic clocks stay real; the runner is never
+  faked;
 * a child under the preload must not fork without exec while it has threads.
 Known exceptions: a slow drift (negative ppm) steps the wall clock back by one small step at a time. The cleaner knows
 the processes that it can see: in a container that shares /dev/shm with another, run it in neither.
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brokerproof.chaos.preload import library_path
+from brokerproof.chaos.rates import Rate
 
 MAX_OFFSET_MS = 50 * 366 * 24 * 3600 * 1000
 DRIFT_STEP_US = 1000
@@ -86,10 +89,42 @@ class ClockFile:
         """Let the clock stand still (whole microseconds since the epoch); the next offset lets it go on."""
         self._write(standing_line(wall_us, self.zone_hours))
 
+    def environment(self) -> dict[str, str]:
+        """The variables of a process on this clock. Raises `ToolMissing` or `ToolFailed`."""
+        return {
+            "LD_PRELOAD": str(library_path()),
+            "FAKETIME_TIMESTAMP_FILE": str(self.path),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # literally 1: any other text turns the faking on
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # literally 0: else every timed wait of a JVM returns at once
+            "TZ": zone_name(self.zone_hours),
+        }
+
     def _write(self, line: str) -> None:
         staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
         staging.write_text(line, encoding="ascii")
         staging.replace(self.path)
+
+
+class RatedClock:
+    """The clock of a JVM that lives faster, its monotonic clock with it. It cannot be changed while a process runs; a
+    process that is started later is put where the anchor says.
+    """
+
+    def __init__(self, rate: Rate, offset_ms: int = 0, zone_hours: int = 0) -> None:
+        self.rate = rate
+        self.zone_hours = zone_hours
+        self.offset_us = offset_ms * 1000
+        offset_line(self.offset_us)
+
+    def environment(self) -> dict[str, str]:
+        """The variables of a process that starts now. Raises `ToolMissing` or `ToolFailed`."""
+        ahead = offset_line(self.offset_us + self.rate.ahead_ns() // 1000).strip()
+        return {
+            "LD_PRELOAD": str(library_path()),
+            "FAKETIME": f"{ahead} x{self.rate.times}",
+            "TZ": zone_name(self.zone_hours),
+        }
 
 
 class DriftingClock:
@@ -161,20 +196,12 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if not _SCRUBBED.fullmatch(name)}
 
 
-def clock_environment(clock: ClockFile, base_env: Mapping[str, str]) -> dict[str, str]:
+def clock_environment(clock: ClockFile | RatedClock, base_env: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process on this clock, Python or JVM (feasibility-faketime.md section 9.1).
 
     Raises `ToolMissing` or `ToolFailed` where clocks cannot be skewed.
     """
-    return {
-        **scrubbed(base_env),
-        "LD_PRELOAD": str(library_path()),
-        "FAKETIME_TIMESTAMP_FILE": str(clock.path),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # literally 1: any other text turns the faking on
-        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # literally 0: else every timed wait of a JVM returns at once
-        "TZ": zone_name(clock.zone_hours),
-    }
+    return {**scrubbed(base_env), **clock.environment()}
 
 
 def preload_active(pid: int) -> bool:

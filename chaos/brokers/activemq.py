@@ -19,7 +19,7 @@ from brokerproof.chaos.brokers.beans import ActiveMQOptions, broker_xml
 from brokerproof.chaos.brokers.jars import BrokerJars, jolokia_agent
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
 from brokerproof.chaos.brokers.stomp import handshake
-from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
+from brokerproof.chaos.clocks import ClockFile, RatedClock, clock_environment, scrubbed
 from brokerproof.chaos.ports import LOOPBACK, free_ports, says_port_in_use
 from brokerproof.chaos.processes import (
     GRACE_MS,
@@ -59,7 +59,7 @@ class ActiveMQ:
         folder: Path,
         *,
         options: ActiveMQOptions | None = None,
-        clock: ClockFile | None = None,
+        clock: ClockFile | RatedClock | None = None,
         name: str = "activemq",
         management: bool = True,
     ) -> None:
@@ -87,6 +87,11 @@ class ActiveMQ:
         if self._process is None:
             raise ValueError(f"{self.name} was not started")
         return self._process
+
+    @property
+    def clock_rate(self) -> int:
+        """How many times as fast as the machine it lives."""
+        return self.clock.rate.times if isinstance(self.clock, RatedClock) else 1
 
     @property
     def jolokia(self) -> Jolokia:

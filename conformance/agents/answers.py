@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from brokerproof.conformance.agents import own_time
 from brokerproof.conformance.agents.library import Stamps
 from brokerproof.conformance.agents.protocol import PROTOCOL, AgentEvent, Called, Fail, Reply, encode
 from brokerproof.conformance.agents.stamps import wall_reading
@@ -47,7 +48,7 @@ class Answers:
     ) -> None:
         """Answer the request of that number, which was begun at ``t0_ns`` and done at ``t1_ns`` (now, if not given)."""
         wall_ms, wall_at = wall_reading()
-        t1_ns = max(t0_ns, time.monotonic_ns() if t1_ns is None else t1_ns)
+        t1_ns = max(t0_ns, own_time.now_ns() if t1_ns is None else t1_ns)
         self.say(
             Reply(
                 id=request,

@@ -13,7 +13,7 @@ Rules
 * ``take`` is answered when a message is there or the deadline has passed; a consumer without a prefetch asks the broker
   for one. Of an agent that does not offer it the suite hands out itself what arrives: then it is taken at once.
 * The process runs on the host's faked wall clock; nothing but ``wall_ms`` and what a message is stamped with is read
-  from it.
+  from it. All its instants are the program's (``own_time.py``), its waits are real.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -29,6 +28,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from brokerproof.conformance.agents import own_time
 from brokerproof.conformance.agents.answers import Answers, hello
 from brokerproof.conformance.agents.library import RefusedError
 from brokerproof.conformance.agents.message import UNTOLD, arrival_of, read_body
@@ -49,7 +49,6 @@ from brokerproof.conformance.agents.protocol import (
 from brokerproof.conformance.agents.secure import secured
 from brokerproof.conformance.agents.stamps import (
     ANCILLARY_BYTES,
-    NS_PER_MS,
     Ancillary,
     ArrivalClock,
     ask_for_stamps,
@@ -109,6 +108,7 @@ class Agent(ABC):
 
     def run(self) -> None:
         """Serve until ``quit`` or the end of the requests."""
+        own_time.follow()
         while self._running:
             events = self._selector.select(self._patience_s())
             for key, _ in events:
@@ -130,7 +130,7 @@ class Agent(ABC):
             self._answer(parse_request(line))
 
     def _answer(self, request: Request) -> None:
-        t0_ns = time.monotonic_ns()
+        t0_ns = own_time.now_ns()
         try:
             ok = self._perform(request, t0_ns)
         except RefusedError as refusal:
@@ -179,7 +179,7 @@ class Agent(ABC):
             for item in notices:
                 self._notice(wire, item, wire.heard_ns, now_ns)
             owed = library.is_owed(consumer)
-            if message is not None or now_ns >= waiting.deadline_ns + (OWED_MS * NS_PER_MS if owed else 0):
+            if message is not None or now_ns >= waiting.deadline_ns + (own_time.rate().span_ns(OWED_MS) if owed else 0):
                 self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": message, "answered": not owed})
             else:
                 left.append((consumer, waiting))
@@ -226,27 +226,29 @@ class Agent(ABC):
         """How long the loop may sleep."""
         if self._wire is None:
             return 3600.0
-        patience_ns = _IDLE_MS * NS_PER_MS
-        now_ns = time.monotonic_ns()
+        patience_ns = own_time.rate().span_ns(_IDLE_MS)
+        now_ns = own_time.now_ns()
         wire = self._wire
         dues = [waiting.deadline_ns for waiting in wire.waiting.values()]
         for consumer, waiting in wire.taking:
-            dues.append(waiting.deadline_ns + (OWED_MS * NS_PER_MS if wire.library.is_owed(consumer) else 0))
+            dues.append(
+                waiting.deadline_ns + (own_time.rate().span_ns(OWED_MS) if wire.library.is_owed(consumer) else 0)
+            )
         for due_ns in (wire.library.session.next_due_ns(), *dues):
             if due_ns is not None:
                 patience_ns = min(patience_ns, max(0, due_ns - now_ns))
-        return patience_ns / 1_000_000_000
+        return own_time.real_s(patience_ns)
 
     def _serve(self, wire: Wire) -> None:
         """Read what is there, run the monitor, write what is due."""
         self._read(wire)
         if self._wire is wire:
-            now_ns = time.monotonic_ns()
+            now_ns = own_time.now_ns()
             for item in wire.library.session.tick(now_ns):
                 self._notice(wire, item, now_ns, now_ns)
             self._expire(wire, now_ns)
         if self._wire is wire:
-            self._answer_takes(wire, time.monotonic_ns())
+            self._answer_takes(wire, own_time.now_ns())
             self._write(wire)
 
     def _expire(self, wire: Wire, now_ns: int) -> None:
@@ -268,7 +270,7 @@ class Agent(ABC):
             except OSError as error:
                 self._lost(wire, f"connection lost: {error}")
                 return
-            read_ns = time.monotonic_ns()
+            read_ns = own_time.now_ns()
             if not part:
                 self._lost(wire, READ_TO_THE_END)
                 return
@@ -302,7 +304,7 @@ class Agent(ABC):
             message, consumer = wire.library.discarded(item), item.consumer
             if consumer not in wire.library.browsers:
                 # It is thrown away when its frame's turn comes, which is after all before it were worked on.
-                now_ns = time.monotonic_ns()
+                now_ns = own_time.now_ns()
                 told = Discard(t0=t0_ns, t1=now_ns, consumer=consumer, message=message, reason=item.reason)
                 self.answers.say(told)
         elif isinstance(item, notice.Receipt):
@@ -312,7 +314,7 @@ class Agent(ABC):
         elif isinstance(item, notice.Failed):
             self._failed(wire, item, t1_ns)
         elif isinstance(item, notice.Closed):
-            now_ns = time.monotonic_ns()
+            now_ns = own_time.now_ns()
             self.answers.say(Closed(t0=now_ns, t1=now_ns, who="client", reason=item.reason, idle_ns=item.idle_ns))
             self._give_up(wire, item.reason)
 
@@ -344,13 +346,13 @@ class Agent(ABC):
         elif not item.receipt and len(wire.waiting) == 1:
             # Of what it speaks nobody said. A broker ends the connection now; who does not, will not answer either.
             (waiting,) = wire.waiting.values()
-            waiting.deadline_ns = min(waiting.deadline_ns, t1_ns + CLOSES_MS * NS_PER_MS)
+            waiting.deadline_ns = min(waiting.deadline_ns, t1_ns + own_time.rate().span_ns(CLOSES_MS))
 
     def _write(self, wire: Wire) -> None:
         """Write what the session gives, as far as the socket takes it."""
         if self._wire is not wire:
             return
-        now_ns = time.monotonic_ns()
+        now_ns = own_time.now_ns()
         while (frame := wire.library.session.next_output(now_ns)) is not None:
             wire.unsent += wire.framing.encode(frame)
         try:
@@ -367,7 +369,7 @@ class Agent(ABC):
 
     def _lost(self, wire: Wire, reason: str) -> None:
         """The broker's end is gone."""
-        now_ns = time.monotonic_ns()
+        now_ns = own_time.now_ns()
         reason = f"{reason} ({wire.refusal})" if wire.refusal else reason
         idle_ns = now_ns - wire.heard_ns
         self.answers.say(Closed(t0=wire.arrivals.earliest_ns, t1=now_ns, who="broker", reason=reason, idle_ns=idle_ns))
@@ -394,4 +396,4 @@ class Agent(ABC):
 
 
 def _now() -> Now:
-    return Now(time.monotonic_ns(), wall_reading()[0])
+    return Now(own_time.now_ns(), wall_reading()[0])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 
+from brokerproof.conformance.agents import own_time
 from brokerproof.conformance.agents.library import RefusedError
 from brokerproof.conformance.agents.loop import Agent
 from brokerproof.conformance.agents.openwire_library import OpenWireLibrary
@@ -46,7 +46,7 @@ class OpenWireAgent(Agent):
     def open(self, request: Connect, sock: socket.socket, address: str) -> Wire:
         del address  # the URL says it, with options
         self._connections += 1
-        now_ns = time.monotonic_ns()
+        now_ns = own_time.now_ns()
         connection_id = f"ID:brokerproof-{os.getpid()}-{now_ns}-{self._connections}:1"
         try:
             target = client_address(jms_url(request, jms_options(request)))

@@ -24,6 +24,8 @@ import socket
 import struct
 import time
 
+from brokerproof.conformance.agents.own_time import now_ns, rate, wall_ns
+
 SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
@@ -39,10 +41,10 @@ Ancillary = list[tuple[int, int, bytes]]
 
 def wall_reading() -> tuple[int, tuple[int, int]]:
     """The host's wall clock: (milliseconds, the interval of the monotonic clock in which that millisecond began)."""
-    before_ns = time.monotonic_ns()
-    wall_ns = time.time_ns()
-    after_ns = time.monotonic_ns()
-    wall_ms, part_ns = divmod(wall_ns, NS_PER_MS)
+    before_ns = now_ns()
+    shown_ns = wall_ns()
+    after_ns = now_ns()
+    wall_ms, part_ns = divmod(shown_ns, NS_PER_MS)
     return wall_ms, (before_ns - part_ns, after_ns - part_ns)
 
 
@@ -65,7 +67,7 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 
 
 class ArrivalClock:
-    """Turns the kernel's stamps into monotonic intervals."""
+    """Turns the kernel's stamps into intervals of the program's monotonic clock."""
 
     def __init__(self) -> None:
         self._self: socket.socket | None = None
@@ -79,8 +81,8 @@ class ArrivalClock:
         stamp_ns = kernel_stamp_ns(ancillary)
         if stamp_ns is None or not self._measure(read_ns):
             return empty_ns, read_ns
-        middle_ns = stamp_ns - self._offset_ns
-        low, high = middle_ns - self._error_ns, middle_ns + self._error_ns
+        middle_ns, of_ns = stamp_ns - self._offset_ns, rate().of_ns
+        low, high = of_ns(middle_ns - self._error_ns), of_ns(middle_ns + self._error_ns)
         if high < empty_ns or low > read_ns:
             # The kernel's wall clock was set between the measurement and the stamp: it says nothing now.
             self._measured_ns = -_FRESH_NS
@@ -93,9 +95,9 @@ class ArrivalClock:
             self._self.close()
             self._self = None
 
-    def _measure(self, now_ns: int) -> bool:
+    def _measure(self, asked_ns: int) -> bool:
         """Have a fresh offset; whether there is one."""
-        if now_ns - self._measured_ns < _FRESH_NS:
+        if asked_ns - self._measured_ns < rate().times * _FRESH_NS:
             return True
         best_ns: int | None = None
         for _ in range(_TRIES):
@@ -105,7 +107,7 @@ class ArrivalClock:
         if best_ns is None:
             return False
         self._error_ns = best_ns
-        self._measured_ns = time.monotonic_ns()
+        self._measured_ns = now_ns()
         return True
 
     def _bounce(self) -> tuple[int, int] | None:
@@ -134,13 +136,13 @@ class Arrivals:
 
     def __init__(self) -> None:
         #: What is still to be read arrived no earlier.
-        self.earliest_ns = time.monotonic_ns()
+        self.earliest_ns = now_ns()
         #: What was read had arrived by then.
         self._latest_ns = 0
 
     def nothing_there(self) -> None:
         """The socket is empty now."""
-        self.earliest_ns = time.monotonic_ns()
+        self.earliest_ns = now_ns()
 
     def read(self, clock: ArrivalClock, ancillary: Ancillary, read_ns: int) -> tuple[int, int, int]:
         """Of what was just read: the earliest arrival of its first bytes, earliest and latest of its last ones."""

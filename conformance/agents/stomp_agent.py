@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Sequence
 
+from brokerproof.conformance.agents import own_time
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.loop import Agent
 from brokerproof.conformance.agents.protocol import FEATURES
@@ -30,7 +30,7 @@ class StompAgent(Agent):
     default_port = 61613
 
     def open(self, request: Connect, sock: socket.socket, address: str) -> Wire:
-        session = ClientSession(DocumentedMonitor(address, time.monotonic_ns()))
+        session = ClientSession(DocumentedMonitor(address, own_time.now_ns()))
         session.connect(
             heart_beat_ms=request.heartbeat_ms,
             client_id=request.client_id,

@@ -82,7 +82,12 @@ def check_broker(text: str, home: str | None = None, mutant: str | None = None) 
 
 
 def make_adapter(
-    text: str = REFERENCE, *, home: str | None = None, mutant: str | None = None, client: str = "as-written"
+    text: str = REFERENCE,
+    *,
+    home: str | None = None,
+    mutant: str | None = None,
+    client: str = "as-written",
+    speed: int | None = None,
 ) -> Adapter:
     """An adapter for a broker. Raises ``UsageError``, ``ToolMissing`` or what ``chaos.brokers`` raises."""
     from brokerproof.conformance.brokers.profile import read_profile
@@ -91,7 +96,7 @@ def make_adapter(
     check_broker(text, home, mutant)
     if client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known; one of {', '.join(CLIENTS)}")
-    chosen = Chosen(text, home=home, mutant=mutant, client=client)
+    chosen = Chosen(text, home=home, mutant=mutant, client=client, speed=speed)
     if "://" in text:
         located = _of_url(text)
     else:
@@ -106,6 +111,11 @@ def make_adapter(
         if kind is None
         else kind.of_profile(located, chosen)
     )
+    if speed is not None:
+        if not 1 <= speed <= adapter.speed_max:
+            remedy = "leave it out" if adapter.speed_max == 1 else f"give 1 to {adapter.speed_max}"
+            raise UsageError(f"--speed {speed}: {text!r} bears accelerated time up to {adapter.speed_max}; {remedy}")
+        adapter.speed = speed
     if client == "openwire":
         from brokerproof.conformance.brokers.through import ThroughOpenWire
 

@@ -8,7 +8,8 @@ Rules
 * Delayed messages need the scheduler, and that a store on disk; a memory limit means something only where messages can
   go to a store. Programs without either get a broker that is all in memory, which starts faster.
 * Figures come through Jolokia (``managed.py``).
-
+* Programs that live faster (``--speed``) have processes of their own, whose clocks run at that rate. JMS hosts are
+  played by our own OpenWire client then: a JVM inside a Python process cannot follow.
 * In a network every broker carries its host's name, and its own network connector is the bridge. Who has one serves a
   single run, because its ports and queues are that run's.
 
@@ -37,6 +38,7 @@ from brokerproof.chaos.brokers.beans import (
 )
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION, RELEASES, BrokerJars, obtain
 from brokerproof.chaos.brokers.stomp import StompRefused, clock
+from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.launching import Launcher
@@ -50,7 +52,7 @@ from brokerproof.conformance.experiment.steps.send import Send
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.clocks import ClockFile, ClockReading, RatedClock
     from brokerproof.chaos.processes import Process, Supervisor
     from brokerproof.conformance.brokers.base import Connector, Laboratory
     from brokerproof.conformance.brokers.chosen import Chosen
@@ -140,14 +142,19 @@ class ActiveMQEndpoint(Endpoint):
         self._server = server
         self._launcher = server.launcher
         self.broker = server.launcher.broker
-        self.clock_file = server.clock
+        self.clock_file = server.clock_file
         self.label = adapter.label
         self._log_read = 0
 
     def port(self, via: str) -> int:
         return self.broker.openwire_port if via == "jms" else self.broker.stomp_port
 
+    def library(self, via: str) -> str:
+        return OPENWIRE if via == JMS and self._launcher.broker.clock_rate > 1 else via
+
     def words(self, via: str) -> Sequence[str]:
+        if self.library(via) == OPENWIRE:
+            return ()
         path = os.pathsep.join(str(jar) for jar in self._adapter.jars.client_class_path)
         return ("--class-path", path) if via == "jms" else ()
 
@@ -190,6 +197,7 @@ class ActiveMQAdapter(Adapter):
     connects = True
     operations = OPERATIONS
     workers = lanes = LANES
+    speed_max = 30
 
     @classmethod
     def of_profile(cls, located: Located, chosen: Chosen) -> ActiveMQAdapter:
@@ -214,7 +222,7 @@ class ActiveMQAdapter(Adapter):
         return limit or redelivery_refusal(program, self.label) or super().refusal(program)
 
     def sharing_key(self, program: Program) -> str:
-        return _key(options_of(program), program.broker_host().clock)
+        return _key(options_of(program), program.broker_host().clock, self.rate(program).times)
 
     def effective(self, program: Program) -> Program:
         broker = program.broker
@@ -239,20 +247,21 @@ class ActiveMQAdapter(Adapter):
 
     def open_beside(self, program: Program, laboratory: Laboratory, connectors: Sequence[Connector]) -> Endpoint:
         del laboratory
-        options, clock = options_of(program, connectors), program.broker_host().clock
+        options, clock, rate = options_of(program, connectors), program.broker_host().clock, self.rate(program)
 
-        def start(supervisor: Supervisor, folder: Path, name: str, file: ClockFile | None) -> Launcher:
+        def start(supervisor: Supervisor, folder: Path, name: str, file: ClockFile | RatedClock | None) -> Launcher:
             return ActiveMQLauncher(ActiveMQ(supervisor, self.jars, folder, options=options, clock=file, name=name))
 
-        return ActiveMQEndpoint(self, self.servers.take(_key(options, clock), clock, start, alone=True))
+        key = _key(options, clock, rate.times)
+        return ActiveMQEndpoint(self, self.servers.take(key, clock, start, alone=True, rate=rate))
 
     def close(self) -> None:
         self.servers.close()
 
 
-def _key(options: ActiveMQOptions, clock: ClockSpec) -> str:
+def _key(options: ActiveMQOptions, clock: ClockSpec, times: int) -> str:
     """What cannot be changed while a process runs."""
-    return repr((options, clock.zone_hours))
+    return repr((options, clock.zone_hours, times))
 
 
 def release_of(version: str) -> tuple[int, ...]:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
+from brokerproof.chaos.rates import REAL, Rate, rate_of
+from brokerproof.conformance.brokers.pacing import times_of
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
@@ -223,6 +225,11 @@ class Adapter(ABC):
     chooses_generations: bool = False
     #: What a consumer gets that asks for no prefetch; None: what the protocol says, or nobody says.
     default_prefetch: int | None = None
+    #: How many times as fast as the machine programs are played whose durations bear it; what its brokers bear at most.
+    speed: int = 1
+    speed_max: int = 1
+    #: How late it may be in real time when nothing disturbs it.
+    lateness_ms: int = 1000
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: What its operator can be asked for.
@@ -256,6 +263,10 @@ class Adapter(ABC):
     def library(self, via: str) -> str:
         """Which agent plays hosts of a kind, as ``Endpoint.library``; ``stomp`` is hired before the broker is open."""
         return via
+
+    def rate(self, program: Program) -> Rate:
+        """Of the time in which a program is played."""
+        return rate_of(times_of(program, self.speed)) if self.speed > 1 else REAL
 
     def owns(self, program: Program) -> bool:
         """Whether the program must have the broker to itself."""

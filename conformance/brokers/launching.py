@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.brokers.stomp import handshake
-from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
+from brokerproof.chaos.clocks import ClockFile, RatedClock, clock_environment, scrubbed
 from brokerproof.chaos.ports import free_ports, held, says_port_in_use
 from brokerproof.chaos.processes import READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.tools import find_java
@@ -52,7 +52,7 @@ class Place(Struct, eq=False):
     name: str
     spec: BrokerSpec
     arguments: Sequence[str]
-    clock: ClockFile | None
+    clock: ClockFile | RatedClock | None
 
     def __post_init__(self) -> None:
         self.folder = self.folder.absolute()

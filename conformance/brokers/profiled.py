@@ -19,7 +19,8 @@ import msgspec
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
-from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, STOMP
+from brokerproof.chaos.rates import REAL, Rate
+from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting
 from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
@@ -49,7 +50,7 @@ from brokerproof.reference_broker.core.config import ConfigError, resolve_genera
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerproof.chaos.clocks import ClockFile, ClockReading
+    from brokerproof.chaos.clocks import ClockFile, ClockReading, RatedClock
     from brokerproof.chaos.processes import Process
     from brokerproof.conformance.brokers.base import Laboratory, Operated
     from brokerproof.conformance.brokers.translation import Names
@@ -71,7 +72,7 @@ class ProfileEndpoint(Endpoint):
         self._adapter = adapter
         self._server = server
         self.label = adapter.label
-        self.clock_file = None if server is None else server.clock
+        self.clock_file = None if server is None else server.clock_file
         self._figures = adapter.figures(server)
         self._left = False
         self._operator: Operator | None = None
@@ -167,6 +168,10 @@ class ProfileAdapter(Adapter):
             _class_of(located, "counters.kind", profile.counters.kind, KINDS)
         start = profile.start
         skewed = start is not None and start.clock == "libfaketime"
+        if start is not None and start.speed > 1 and not skewed:
+            raise located.wrong("start.speed", 'its process lives faster by start.clock = "libfaketime" only; add that')
+        self.lateness_ms = profile.tolerances.lateness_ms
+        self.speed = self.speed_max = 1 if start is None else start.speed
         # What expires may become a dead letter, whatever is promised of a rejection.
         dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])
         self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
@@ -304,8 +309,12 @@ class ProfileAdapter(Adapter):
 
     # -- what is played on it
 
+    def rate(self, program: Program) -> Rate:
+        # Agents of libraries that read the clock themselves live in real time.
+        return super().rate(program) if {STOMP, OPENWIRE}.issuperset(self._plays.values()) else REAL
+
     def owns(self, program: Program) -> bool:
-        return casting.owns(program, ours=not self.single)
+        return casting.owns(program, ours=not self.single) or self.rate(program).times > 1
 
     def cast(self, program: Program) -> Program:
         plays = self._plays
@@ -400,17 +409,17 @@ class ProfileAdapter(Adapter):
                 self.found()
             self.crowd.enter(alone=alone)
             return ProfileEndpoint(self, None, crowded=crowded)
-        server = self.server(program.broker, program.broker_host().clock, alone=alone)
+        server = self.server(program.broker, program.broker_host().clock, alone=alone, rate=self.rate(program))
         return ProfileEndpoint(self, server, crowded=crowded)
 
-    def server(self, spec: BrokerSpec, clock: ClockSpec, *, alone: bool) -> Server:
+    def server(self, spec: BrokerSpec, clock: ClockSpec, *, alone: bool, rate: Rate = REAL) -> Server:
         arguments = self._settings.arguments(spec)
         told = {
             name: getattr(spec, name) for name in spec.__struct_fields__ if name in self._settings or name == "policies"
         }
-        key = repr((arguments, told, clock.zone_hours))
+        key = repr((arguments, told, clock.zone_hours, rate.times))
 
-        def start(supervisor: Supervisor, folder: Path, name: str, clock: ClockFile | None) -> Launcher:
+        def start(supervisor: Supervisor, folder: Path, name: str, clock: ClockFile | RatedClock | None) -> Launcher:
             place = Place(self.located, supervisor, folder, name=name, spec=spec, arguments=arguments, clock=clock)
             start_table = self.located.profile.start
             assert start_table is not None, "only then are there servers"
@@ -419,7 +428,7 @@ class ProfileAdapter(Adapter):
                 return cast("Launcher", kind(place))
             return CommandLauncher(place)
 
-        return self.servers.take(key, clock, start, alone)
+        return self.servers.take(key, clock, start, alone, rate)
 
     def close(self) -> None:
         self.servers.close()

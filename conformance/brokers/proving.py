@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
+from brokerproof.chaos.rates import REAL, Rate, rate_of
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, read_clock, stamps
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 SKEW_MS = 300_000
 #: How far from it a skewed clock may be, and how long a counter may take.
 NEAR_MS = 2000
+#: How far apart two readings of a fast clock are.
+_APART_S = 1.0
+_LATE_MS = 50
 MOVED_S = 6.0
 _COUNT = 3
 _UNTOLD, _STILL = "the broker does not tell", "did not move"
@@ -55,6 +59,8 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         return
     if profile.start is not None and profile.start.clock != "none":
         questions.append(("start.clock", _clock))
+    if profile.start is not None and profile.start.speed > 1:
+        questions.append(("start.speed", _speed))
     if profile.restarts:
         questions.append(("start.restart", _restart))
     if not isinstance(profile.settings, str) and "timestamping" in profile.settings:
@@ -73,15 +79,18 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
 class _Running:
     """A broker of the profile's for one question. A context manager."""
 
-    def __init__(self, adapter: ProfileAdapter, spec: BrokerSpec | None = None, offset_ms: int = 0) -> None:
+    def __init__(
+        self, adapter: ProfileAdapter, spec: BrokerSpec | None = None, offset_ms: int = 0, rate: Rate = REAL
+    ) -> None:
         self._adapter = adapter
         self._spec = spec or BrokerSpec()
         self._offset_ms = offset_ms
+        self._rate = rate
         self.server: Server | None = None
 
     def __enter__(self) -> _Running:
         if self._adapter.located.profile.start is not None:
-            self.server = self._adapter.server(self._spec, ClockSpec(self._offset_ms), alone=True)
+            self.server = self._adapter.server(self._spec, ClockSpec(self._offset_ms), alone=True, rate=self._rate)
         self.access = self._adapter.access(STOMP, self.server)
         return self
 
@@ -115,6 +124,23 @@ def _clock(adapter: ProfileAdapter) -> Proof:
     low, high = read.skew_bounds_ms()
     state: Literal["ok", "wrong"] = "ok" if low - NEAR_MS <= SKEW_MS <= high + NEAR_MS else "wrong"
     return Proof("start.clock", state, f"asked for {SKEW_MS} ms, its clock shows {low} to {high} ms")
+
+
+def _speed(adapter: ProfileAdapter) -> Proof:
+    rate = rate_of(adapter.speed_max)
+    with _Running(adapter, rate=rate) as running:
+        first = read_clock(running.access)
+        time.sleep(_APART_S)
+        second = read_clock(running.access)
+    if first is None or second is None:
+        return Proof("start.speed", "not proven", "the broker stamps no messages, so its clock cannot be read")
+    shown_ms, most_ms = second.wall_ms - first.wall_ms, (second.t1_ns - first.t0_ns) / 1e6
+    least_ms = (second.t0_ns - first.t1_ns) / 1e6
+    low_ms, high_ms = (ms * rate.times for ms in (least_ms - _LATE_MS, most_ms + _LATE_MS))
+    text = (
+        f"in {least_ms:.0f} to {most_ms:.0f} ms its clock went on by {shown_ms} ms, {rate.times} times that was asked"
+    )
+    return Proof("start.speed", "ok" if low_ms <= shown_ms <= high_ms else "wrong", text)
 
 
 def _restart(adapter: ProfileAdapter) -> Proof:

@@ -170,6 +170,7 @@ class ReferenceAdapter(Adapter):
     shares = False
     alone = True
     chooses_generations = True
+    speed_max = 100
 
     def __init__(self, mutant: str | None = None) -> None:
         self.mutant = mutant
@@ -194,6 +195,7 @@ class ReferenceAdapter(Adapter):
         config.write_text(configuration(program.broker, program.broker_host().name), encoding="utf-8")
         spec = program.broker_host().clock
         clock, env = laboratory.clock(name, spec.offset_ms, spec.zone_hours)
+        rate = self.rate(program)
         start = (
             ["brokerproof.reference_broker.server.__main__"]
             if self.mutant is None
@@ -204,7 +206,7 @@ class ReferenceAdapter(Adapter):
         def spawn(port: int) -> Process:
             argv = [sys.executable, "-m", *start, "--port", str(port), "--admin-port", "0", "--config", str(config)]
             fresh = name if port == 0 else laboratory.fresh_name(name)
-            argv += storage
+            argv += [*storage, *(("--rate", f"{rate.times}@{rate.anchor_ns}") if rate.times > 1 else ())]
             return laboratory.supervisor.spawn(fresh, argv, env=env, cwd=laboratory.folder, channel=True, forked=True)
 
         return ReferenceEndpoint(spawn, clock)

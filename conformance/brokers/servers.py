@@ -20,9 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brokerproof.chaos.clocks import ClockFile
+from brokerproof.chaos.clocks import ClockFile, RatedClock
 from brokerproof.chaos.preload import library_path
 from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ IDLE_MAX = 16
 class Server:
     """One process. ``clock`` None: it cannot be skewed."""
 
-    def __init__(self, key: str, launcher: Launcher, clock: ClockFile | None) -> None:
+    def __init__(self, key: str, launcher: Launcher, clock: ClockFile | RatedClock | None) -> None:
         self.key = key
         self.launcher = launcher
         self.clock = clock
@@ -46,12 +47,17 @@ class Server:
         self.owned = False
         self.spoilt = False
 
+    @property
+    def clock_file(self) -> ClockFile | None:
+        """The clock, if it can be stepped."""
+        return self.clock if isinstance(self.clock, ClockFile) else None
+
     def fits(self, key: str, offset_ms: int, *, alone: bool) -> bool:
         """Whether one more run can use it."""
         if self.key != key or self.spoilt or self.alone or (alone and self.users):
             return False
         at_us = 0 if self.clock is None else self.clock.offset_us
-        return offset_ms * 1000 == at_us if self.users or self.clock is None else offset_ms * 1000 >= at_us
+        return offset_ms * 1000 == at_us if self.users or self.clock_file is None else offset_ms * 1000 >= at_us
 
 
 class Servers:
@@ -74,17 +80,18 @@ class Servers:
         self,
         key: str,
         spec: ClockSpec,
-        start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
+        start: Callable[[Supervisor, Path, str, ClockFile | RatedClock | None], Launcher],
         alone: bool,
+        rate: Rate = REAL,
     ) -> Server:
         """A server for a run; a new one is started if none fits. ``key`` tells apart what cannot be changed while one
-        runs, its time zone included. Raises what ``start`` raises.
+        runs, its time zone and ``rate`` included. Raises what ``start`` raises.
         """
         owned = alone and self._shared
         if owned:
             self._owners.acquire()
         try:
-            server = self._taken(key, spec, start, alone or not self._shared)
+            server = self._taken(key, spec, start, alone or not self._shared, rate)
         except BaseException:
             if owned:
                 self._owners.release()
@@ -96,8 +103,9 @@ class Servers:
         self,
         key: str,
         spec: ClockSpec,
-        start: Callable[[Supervisor, Path, str, ClockFile | None], Launcher],
+        start: Callable[[Supervisor, Path, str, ClockFile | RatedClock | None], Launcher],
         alone: bool,
+        rate: Rate = REAL,
     ) -> Server:
         with self._lock:
             server = next((one for one in self._servers if one.fits(key, spec.offset_ms, alone=alone)), None)
@@ -108,15 +116,15 @@ class Servers:
             if server is not None:
                 server.users += 1
                 server.alone = alone
-                if server.clock is not None:
-                    server.clock.set_offset_ms(spec.offset_ms)
+                if server.clock_file is not None:
+                    server.clock_file.set_offset_ms(spec.offset_ms)
                 self._servers.append(self._servers.pop(self._servers.index(server)))
                 return server
             supervisor, folder = self._house()
             self._started += 1
             name = f"{self._name}-{self._started}"
         (folder / name).mkdir()
-        clock = self._clock(folder / f"{name}.clock", spec)
+        clock = self._clock(folder / f"{name}.clock", spec, rate)
         launcher = start(supervisor, folder / name, name, clock)
         with self._starting:
             launcher.start()
@@ -160,7 +168,9 @@ class Servers:
             self._supervisor = Supervisor(self._folder, owns_folder=True)
         return self._supervisor, self._folder
 
-    def _clock(self, path: Path, spec: ClockSpec) -> ClockFile | None:
+    def _clock(self, path: Path, spec: ClockSpec, rate: Rate) -> ClockFile | RatedClock | None:
+        if rate.times > 1:
+            return RatedClock(rate, spec.offset_ms, spec.zone_hours)
         if not self._skewed:
             return None
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from brokerproof.chaos.clocks import ClockReading
     from brokerproof.chaos.processes import Process
+    from brokerproof.chaos.rates import Rate
     from brokerproof.conformance.brokers.base import Laboratory
     from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.program import Program
@@ -99,7 +100,7 @@ class ThroughOpenWire(Adapter):
         self.label = inner.label + THROUGH_OPENWIRE
         self.workers = inner.workers
         self.lanes, self.shares = inner.lanes, inner.shares
-        self.alone = inner.alone
+        self.alone, self.lateness_ms = inner.alone, inner.lateness_ms
 
     def about(self) -> dict[str, str]:
         return self._inner.about()
@@ -124,6 +125,9 @@ class ThroughOpenWire(Adapter):
 
     def owns(self, program: Program) -> bool:
         return self._inner.owns(program)
+
+    def rate(self, program: Program) -> Rate:
+        return self._inner.rate(program)
 
     def sharing_key(self, program: Program) -> str:
         return self._inner.sharing_key(program)

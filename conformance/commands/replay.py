@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
     parser.add_argument("--client", default=AS_WRITTEN, metavar="WHO", help="as for `run`; needs --tier live")
+    parser.add_argument("--speed", type=int, metavar="N", help="as for `run`; needs --tier live")
     parser.add_argument("--mutant", metavar="ID", help="plant this defect (`brokerproof list mutants`)")
     parser.add_argument("--requirement", action=Globs, metavar="GLOB", help="judge only requirements that match")
     parser.add_argument("--machine", choices=MODELS, help="let the model of this state machine watch, too")
@@ -65,6 +66,8 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"only the reference broker runs in virtual time; --broker {options.broker} needs --tier live")
     if options.tier == "simulated" and options.client != AS_WRITTEN:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
+    if options.tier == "simulated" and options.speed is not None:
+        raise UsageError(f"--speed {options.speed}: virtual time waits for nothing; leave it out, or add --tier live")
     if options.machine is not None and options.shrink:
         raise UsageError(
             f"--shrink goes by the judge; leave out --machine {options.machine}, or edit the program by hand"
@@ -97,14 +100,15 @@ def _run(name: str, program: Program, options: argparse.Namespace, wanted: tuple
     from brokerproof.conformance.brokers.chosen import Chosen
     from brokerproof.conformance.running.live import run_all
 
-    adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
+    more = {"client": options.client, "speed": options.speed}
+    adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, **more)
     program = adapter.cast(program)
     if refusal := adapter.refusal(program):
         adapter.close()
         raise UsageError(f"{name} cannot be played on {adapter.label}: {refusal}")
     result = next(iter(run_all(adapter, [(name, program)], wanted, options.mutant)))
     result.seed = options.seed
-    result.chosen = Chosen(options.broker, home=options.home, client=options.client).words()
+    result.chosen = Chosen(options.broker, home=options.home, **more).words()
     return result
 
 

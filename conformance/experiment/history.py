@@ -58,6 +58,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     #: As whom hosts log in: host -> user, of all that do.
     users: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    #: Accelerated time: host -> how many times as fast as the machine it lived. All instants are the program's, so
+    #: whatever a machine needs takes as many times as long.
+    rates: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Event(msgspec.Struct, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -58,16 +58,18 @@ def gave_up(tables: Tables, client: Client, event: Closed) -> bool:
 
 
 class Limits:
-    """What a monitor with read period R promises (ns); ``early_ns`` and ``late_ns`` are granted to real timers."""
+    """What a monitor with read period R promises (ns); ``early_ns`` and ``late_ns`` are granted to timers of machines
+    (``Tables.rate``).
+    """
 
-    def __init__(self, monitor: MonitorSpec, generation: str, via: str, *, simulated: bool, jitter_ns: int = 0) -> None:
+    def __init__(self, monitor: MonitorSpec, generation: str, via: str, rate: int, jitter_ns: int = 0) -> None:
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
         self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
         # STOMP's own heart-beats know no initial delay, some brokers do.
         self.delay_low_ns = 0 if via == "stomp" and not generation else self.delay_ns
-        self.early_ns = 0 if simulated else EARLY_NS
-        self.late_ns = 0 if simulated else LATE_NS
+        self.early_ns = EARLY_NS * rate
+        self.late_ns = LATE_NS * rate
         self.low_ns, self.high_ns = read_ns, 3 * read_ns
         if generation == "documented":
             self.high_ns = read_ns + read_ns // 10

@@ -166,6 +166,11 @@ class Tables:
 
     # -- rows by name; made when they are first named
 
+    @property
+    def rate(self) -> int:
+        """How many nanoseconds of the program a machine takes for one of its own; virtual time waits for none."""
+        return 0 if self.simulated else max((self.header.rates or {"": 1}).values())
+
     def destination(self, name: str) -> Destination:
         """The row of a destination."""
         found = self.destinations.get(name)

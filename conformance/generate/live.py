@@ -57,15 +57,17 @@ _OF_CLIENTS = (Send, Subscribe, Take, Ack, Nack)
 _OF_BROKER = (Operate, Pause, Probe, Restart)
 
 
-def live_program(seed: int, *, networks: bool = False) -> Program:
-    """The program of a seed, for the live world."""
+def live_program(seed: int, *, networks: bool = False, times: int = 1) -> Program:
+    """The program of a seed, for the live world; for one that lives so many times as fast as the machine it waits as
+    many times as long.
+    """
     program, draw = _drawn(seed, networks=networks), seed
     while sum(isinstance(step, _OF_CLIENTS) for step in program.each_step()) < OPERATIONS_MIN:
         draw += _STRIDE
         program = _drawn(draw, networks=networks)
     if seed % OWNERS != OWNERS - 1 and len(program.brokers()) == 1:
         program = shared(program)
-    return quick(program)
+    return quick(program, WAITS_MS * times)
 
 
 def _drawn(seed: int, *, networks: bool) -> Program:
@@ -104,17 +106,17 @@ def waits_ms(program: Program) -> int:
     return sum(waits) + sum(step.deadline_ms for step in program.each_step() if isinstance(step, Take))
 
 
-def quick(program: Program) -> Program:
-    """The same with all its times divided by one number, so that it waits ``WAITS_MS`` at most, and for its longest
+def quick(program: Program, most_ms: int = WAITS_MS) -> Program:
+    """The same with all its times divided by one number, so that it waits ``most_ms`` at most, and for its longest
     delay half as long.
     """
     delays = [max(step.delay_ms, step.deliver_in_ms) for step in program.each_step() if isinstance(step, Send)]
     total_ms = max(waits_ms(program), 2 * max(delays, default=0))
-    if total_ms <= WAITS_MS:
+    if total_ms <= most_ms:
         return program
 
     def less(ms: int) -> int:
-        return int(ms * WAITS_MS / total_ms) or (ms > 0) - (ms < 0)
+        return int(ms * most_ms / total_ms) or (ms > 0) - (ms < 0)
 
     def quicker(step: AnyStep) -> AnyStep:
         return _quick(step, less)

@@ -8,7 +8,6 @@ health where a healthy peer may be silent for longer than the limit; anything wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
 from brokerproof.conformance.experiment.history import Closed, Pause
@@ -41,9 +40,9 @@ class Link:
         via = connection.client.via
         self.connection = connection
         self.monitor = monitor
-        more: dict[str, Any] = {"simulated": facts.simulated, "jitter_ns": connection.jitter_ns}
-        self.broker = Limits(monitor, generation, via, **more)
-        self.client = Limits(monitor, generation if facts.simulated else "", via, **more)
+        self.broker = Limits(monitor, generation, via, facts.rate, connection.jitter_ns)
+        theirs = generation if facts.simulated else ""
+        self.client = Limits(monitor, theirs, via, facts.rate, connection.jitter_ns)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
         """(which end, its limits, its close for silence)."""

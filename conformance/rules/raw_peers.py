@@ -39,8 +39,7 @@ class Probe:
         #: Whether anybody knows how the broker's end is set; the simulated broker's defaults are known.
         self.known = facts.simulated or declared.connector is not None
         self.connector = declared.connector or ConnectorSpec()
-        self.early_ns = 0 if facts.simulated else 50 * NS_PER_MS
-        self.late_ns = 0 if facts.simulated else 500 * NS_PER_MS
+        self.early_ns, self.late_ns = 50 * NS_PER_MS * facts.rate, 500 * NS_PER_MS * facts.rate
         self.terms: Agreement | None = None
         if event.said.hello == "good":
             self.terms = agreement(event, declared, self.connector, generation)

@@ -30,16 +30,13 @@ from brokerproof.chaos.toxiproxy import ToxiproxyFailed
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import Adapter, NotApplicableError
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import check_figures
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
-from brokerproof.conformance.experiment.steps.consume import Take
-from brokerproof.conformance.experiment.steps.probe import Pause, Probe
-from brokerproof.conformance.experiment.steps.send import Send
-from brokerproof.conformance.experiment.steps.waiting import Advance
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.live import live_program
@@ -59,9 +56,6 @@ from brokerproof.conformance.worlds.live.world import LiveWorld
 
 #: Programs that let more real time pass than this run in the simulated world only.
 REAL_MS_MAX = 15_000
-PATIENCE_MS = 5_000
-#: What a message takes to be sent and drained that is beyond the first ones.
-MESSAGE_MS, FEW = 5, 2000
 #: Real time that the steps of a random program may take: they wait for 2 s (``generate/live.py``).
 DRAWN_MS = 30_000
 #: How often a random program that showed a violation is run again, to see it again.
@@ -108,7 +102,9 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
     started = time.monotonic()
     try:
-        adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant, client=options.client)
+        adapter = make_adapter(
+            options.broker, home=options.home, mutant=options.mutant, client=options.client, speed=options.speed
+        )
     except (ToolMissing, ToolFailed) as error:
         plan = list(programs().items())
         return LiveRuns(options.broker, len(plan), _not_run(options, plan, wanted, str(error)))
@@ -178,7 +174,9 @@ def random_plan(adapter: Adapter, options: SuiteOptions, allowance: Allowance) -
     while found < options.live_programs and seed < options.seed + MISFITS * (options.live_programs + 1):
         if allowance.is_over():
             return
-        program, name = live_program(seed, networks=networks), f"live-seed-{seed}"
+        program, name = live_program(seed, networks=networks, times=adapter.speed), f"live-seed-{seed}"
+        if adapter.rate(program).times < adapter.speed:
+            program = live_program(seed, networks=networks)
         if options.chaos is not None:
             program, name = chaotic(program, options.chaos, seed), f"chaos-{options.chaos}-{seed}"
         program = adapter.cast(program)
@@ -226,7 +224,9 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
     """The corpus programs that run on a broker, in an order in which brokers can be shared."""
     cast = [(name, adapter.cast(program)) for name, program in programs().items()]
     fitting = [
-        (name, program) for name, program in cast if real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
+        (name, program)
+        for name, program in cast
+        if _ms(adapter, program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
     if adapter.shares:
         keys = {name: adapter.sharing_key(program) for name, program in fitting}
@@ -234,18 +234,25 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
         if adapter.single:  # all wait for each that owns the only broker
             return sorted(in_order, key=lambda entry: adapter.owns(entry[1]))
         groups = [list(group) for _, group in itertools.groupby(in_order, key=lambda entry: keys[entry[0]])]
-        return _dealt(groups, adapter.workers)
-    by_length = sorted(fitting, key=lambda entry: (-real_ms(entry[1]), entry[0]))
+        return _dealt(groups, adapter.workers, partial(_ms, adapter))
+    by_length = sorted(fitting, key=lambda entry: (-_ms(adapter, entry[1]), entry[0]))
     half = (len(by_length) + 1) // 2
     beside = itertools.zip_longest(by_length[:half], reversed(by_length[half:]))
     return [entry for pair in beside for entry in pair if entry is not None]
 
 
-def _dealt(groups: list[list[tuple[str, Program]]], lanes: int) -> list[tuple[str, Program]]:
+def _ms(adapter: Adapter, program: Program) -> int:
+    """The real time that a program may take on a broker."""
+    return real_ms(program, adapter.rate(program).times)
+
+
+def _dealt(
+    groups: list[list[tuple[str, Program]]], lanes: int, lasts_ms: Callable[[Program], int]
+) -> list[tuple[str, Program]]:
     """Groups of programs that can share a broker one after the other, in an order in which as many as there are lanes
     are played side by side, each lane its own ones. A group that would keep one busy for longer than the others is cut.
     """
-    lengths = {name: real_ms(program) for group in groups for name, program in group}
+    lengths = {name: lasts_ms(program) for group in groups for name, program in group}
     share_ms = sum(lengths.values()) // lanes + 1
 
     def length(entries: list[tuple[str, Program]]) -> int:
@@ -262,23 +269,6 @@ def _dealt(groups: list[list[tuple[str, Program]]], lanes: int) -> list[tuple[st
     for part in sorted(parts, key=length, reverse=True):
         min(dealt, key=length).extend(part)
     return [entry for row in itertools.zip_longest(*dealt) for entry in row if entry is not None]
-
-
-def real_ms(program: Program) -> int:
-    """How much real time the steps of a program may take, about: a take with more than ``PATIENCE_MS`` is one that is
-    answered, when the longest delay is over, and its deadline only patience with a slow machine. What is sent crosses
-    the slowest link; thousands of messages take their time, too.
-    """
-    sends = [step for step in program.each_step() if isinstance(step, Send)]
-    waits = [step.ms for step in program.each_step() if isinstance(step, Advance)]
-    takes = [step.deadline_ms for step in program.each_step() if isinstance(step, Take)]
-    stays = [step.ms for step in program.steps if isinstance(step, Pause | Probe)]
-    patience_ms = max((ms for ms in takes if ms > PATIENCE_MS), default=0)
-    delay_ms = min(patience_ms, max([0, *(send.delay_ms for send in sends)]))
-    rate = min((rate for link in program.links if (rate := link.rate())), default=0)
-    crossing_ms = 1000 * sum(send.size * send.count for send in sends) // rate if rate else 0
-    many_ms = MESSAGE_MS * max(0, sum(send.count for send in sends) - FEW)
-    return sum(waits) + sum(ms for ms in takes if ms <= PATIENCE_MS) + sum(stays) + delay_ms + crossing_ms + many_ms
 
 
 class Bound:
@@ -404,7 +394,7 @@ def run_live(
     """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did. What its
     steps may take (None: twice what they say), and whether they have no time any more: as in ``LivePort``.
     """
-    budget_ms = max(BUDGET_MS, 2 * real_ms(program)) if budget_ms is None else budget_ms
+    budget_ms = max(BUDGET_MS, 2 * _ms(adapter, program)) if budget_ms is None else budget_ms
     started = time.monotonic()
     problem = not_run = ""
     history = None
@@ -423,7 +413,10 @@ def run_live(
     else:
         judged = [explained(adapter, verdict) for verdict in judge_history(history, wanted=wanted)]
         judged = expected(judged, program.broker.generation) if adapter.chooses_generations else judged
-        verdicts, stale = apply_known(name, program, judged, adapter.known())
+        known = adapter.known()
+        # A program that lives faster is played by our own clients.
+        known = known.through_openwire() if adapter.rate(program).times > 1 else known
+        verdicts, stale = apply_known(name, program, judged, known)
         problem = "; ".join(stale)
     return RunResult(
         name,

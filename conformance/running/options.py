@@ -43,6 +43,8 @@ class SuiteOptions(Struct, eq=False, kw_only=True):
     mutant: str | None = None
     home: str | None = None
     client: str = "as-written"
+    #: How many times as fast as the machine live programs are played that bear it; None: the profile's.
+    speed: int | None = None
     #: Of the live corpus only what shows most, until so many seconds have passed; None: all of it.
     quick_s: float | None = None
     #: The broker's column, "": as it calls itself.

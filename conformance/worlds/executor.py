@@ -189,6 +189,7 @@ class World:
             destinations=self.state.destinations.declared,
             at=self._places() or msgspec.UNSET,
             users={host.name: host.user for host in program.hosts if host.user} or msgspec.UNSET,
+            rates=port.rates() or msgspec.UNSET,
         )
 
     def _places(self) -> dict[str, str]:

@@ -94,6 +94,9 @@ class Port(Protocol):
     def declared(self) -> DeclaredSpec:
         """What the header says of the broker."""
 
+    def rates(self) -> dict[str, int]:
+        """Host -> how many times as fast as the machine it lives, of all that do."""
+
     def true_ns(self) -> int:
         """True nanoseconds since the start of the run."""
 

@@ -26,7 +26,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS
-from brokerproof.reference_broker.server.edge import read_clocks
+from brokerproof.reference_broker.server.clocks import read_clocks, real_s
 from brokerproof.reference_broker.server.listener import LINGER_S, Listener
 from brokerproof.reference_broker.server.protocols import FRAMINGS, is_keep_alive, is_message
 from brokerproof.reference_broker.server.rate_limit import TokenBucket
@@ -256,7 +256,7 @@ class Connection(asyncio.Protocol):
             frame = self._held[0]
             if is_message(frame) and (wait_ns := meter.wait_ns(now.mono_ns)):
                 self._stop(RATE)
-                asyncio.get_running_loop().call_later(min(wait_ns / 1e9, _NAP_S), self._wake, meter)
+                asyncio.get_running_loop().call_later(min(real_s(wait_ns), _NAP_S), self._wake, meter)
                 return
             self._held.popleft()
             if self._watched and not is_keep_alive(frame):

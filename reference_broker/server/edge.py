@@ -1,7 +1,6 @@
 """The asyncio edge of one node: its connections, its timer, and the thread that syncs its journal.
 
-* Two clocks, never mixed: ``time.monotonic_ns`` for everything that is elapsed, ``time.time_ns`` for what is stamped or
-  expires (a faked process clock changes the second alone).
+* Two clocks, never mixed (``clocks.py``).
 * Input that is read in the same turn of the loop as a timer comes due is looked at first (asyncio polls before it runs
   timers), so a process that was stopped for a while does not drop peers whose bytes were waiting.
 * The journal is synced by a thread of its own, one sync after the other. Nothing else happens in it.
@@ -17,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from brokerproof.reference_broker.core.instant import NS_PER_MS, Now
+from brokerproof.reference_broker.server.clocks import loop_s, read_clocks, real_s
 from brokerproof.reference_broker.session.actions import (
     Action,
     Answered,
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 RETRY_S: Final = 1.0
 #: Connections of one life of a storage have numbers below those of the next.
 NUMBERS: Final = 1_000_000_000
-
-
-def read_clocks() -> Now:
-    """This process's two clocks."""
-    return Now(time.monotonic_ns(), time.time_ns() // NS_PER_MS)
 
 
 class Socket(Protocol):
@@ -164,7 +159,7 @@ class Edge:
                 text = f"nothing but keep-alives has passed for more than {limit_ms} ms (max_idle_ms); connect again"
                 self.node.protocol_error(number, text, now)
         self.flush(now)
-        self._idle_timer = asyncio.get_running_loop().call_later(limit_ms / 4000, self.watch_idle)
+        self._idle_timer = asyncio.get_running_loop().call_later(real_s(limit_ms * NS_PER_MS // 4), self.watch_idle)
 
     # -- the journal
 
@@ -224,7 +219,7 @@ class Edge:
             self._timer = None
         self._timer_ns = due_ns
         if due_ns is not None:
-            self._timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._tick)
+            self._timer = asyncio.get_running_loop().call_at(loop_s(due_ns), self._tick)
 
     def _tick(self) -> None:
         self._timer = self._timer_ns = None

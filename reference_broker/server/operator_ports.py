@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from brokerproof.reference_broker.management.site import Authenticator
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.server.admin import Admin, AdminConnection
-from brokerproof.reference_broker.server.edge import read_clocks
+from brokerproof.reference_broker.server.clocks import read_clocks
 from brokerproof.reference_broker.server.listener import address, explained
 from brokerproof.reference_broker.settings.listen_address import is_loopback
 

@@ -22,8 +22,9 @@ from typing import Final
 from brokerproof.reference_broker.core.config import BrokerConfig, ConfigError
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
+from brokerproof.reference_broker.server.clocks import read_clocks, run_at
 from brokerproof.reference_broker.server.connection import Connection
-from brokerproof.reference_broker.server.edge import Edge, read_clocks
+from brokerproof.reference_broker.server.edge import Edge
 from brokerproof.reference_broker.server.listener import Listener, ListenError, address
 from brokerproof.reference_broker.server.log import FORMATS, LEVELS, LogWriter
 from brokerproof.reference_broker.server.operator_ports import open_operator_ports
@@ -146,9 +147,13 @@ def _parse(argv: Sequence[str]) -> tuple[ServerSettings, argparse.Namespace]:
     )
     parser.add_argument("--config", type=Path, help="TOML file, see docs/configuration.md")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep persistent messages in this directory")
+    parser.add_argument(
+        "--rate", metavar="N", default="1", help="live N times as fast as the machine: clocks, timers and delays"
+    )
     parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="what goes to standard error")
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="lines for people, or JSON for machines")
     given = parser.parse_args(argv)
+    run_at(given.rate)
     settings = read_settings(given.config) if given.config is not None else ServerSettings()
     _place(settings, given)
     if given.admin_port is not None:

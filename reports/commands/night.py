@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import Adapter
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.experiment.program import Program, ProgramError
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.running.allowance import Allowance
@@ -26,7 +27,6 @@ from brokerproof.conformance.running.live import (
     UNTESTABLE,
     plan_of,
     random_plan,
-    real_ms,
     refused_by,
     refused_run,
     run_all,

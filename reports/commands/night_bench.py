@@ -19,13 +19,14 @@ import msgspec
 
 from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.brokers.chosen import hidden
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.experiment.program import Program, ProgramError
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.shrink import Shrinker
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.live import AGAIN, SEEN_ONCE, real_ms, run_live, violated
+from brokerproof.conformance.running.live import AGAIN, SEEN_ONCE, run_live, violated
 from brokerproof.conformance.running.shrinking import shrink_program, violates
 from brokerproof.conformance.running.telling import play
 from brokerproof.conformance.stories import Story, stories

@@ -128,19 +128,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="brokerproof run", description=__doc__)
     parser.add_argument("address", nargs="?", metavar="BROKER", help="as --broker: `run stomp://127.0.0.1:61613`")
     parser.add_argument("--store", metavar="DIR", help="add all runs to this store, too (docs/store.md)")
-    parser.add_argument(
-        "--broker",
-        metavar="BROKER",
-        help="a name (`brokerproof list brokers`), NAME@RELEASE, a profile FILE.toml, or the URL of a running broker "
-        f"(default {REFERENCE})",
-    )
-    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
-    parser.add_argument(
-        "--client",
-        choices=list(CLIENTS),
-        default="as-written",
-        help="who plays the hosts of the live world (default as-written; openwire: brokerproof's own JMS client)",
-    )
+    _ask_for_broker(parser)
     parser.add_argument(
         "--tier", choices=["simulated", "live", "both"], default="both", help="which worlds (default both)"
     )
@@ -196,6 +184,28 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def _ask_for_broker(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--broker",
+        metavar="BROKER",
+        help="a name (`brokerproof list brokers`), NAME@RELEASE, a profile FILE.toml, or the URL of a running broker "
+        f"(default {REFERENCE})",
+    )
+    parser.add_argument("--home", metavar="DIR", help="the broker's home folder, where it is started from one")
+    parser.add_argument(
+        "--client",
+        choices=list(CLIENTS),
+        default="as-written",
+        help="who plays the hosts of the live world (default as-written; openwire: brokerproof's own JMS client)",
+    )
+    parser.add_argument(
+        "--speed",
+        type=int,
+        metavar="N",
+        help="play live programs whose durations bear it in accelerated time, N times as fast as the machine",
+    )
+
+
 def _suite_options(options: argparse.Namespace) -> SuiteOptions:
     check_broker(options.broker, options.home, options.mutant)
     check_mutant(options.mutant)
@@ -240,6 +250,7 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         mutant=options.mutant,
         home=options.home,
         client=options.client,
+        speed=options.speed,
         quick_s=QUICK_S if quick else None,
         name=options.name or "",
     )

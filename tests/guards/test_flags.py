@@ -29,6 +29,7 @@ SERVER = "tests/live/test_server.py"
 TRANSPORT = "tests/live/test_transport.py"
 STORIES = "tests/fast/conformance/stories/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
+FAST = "tests/live/test_live_rates.py"
 CAMPAIGN = "tests/live/test_campaign.py"
 ASKED = "tests/fast/reports/commands/test_sql.py"
 COMPARED = "tests/fast/reports/commands/test_compare.py"
@@ -52,6 +53,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": f"{CLI}::test_run_refuses_nonsense",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
         "--client": f"{PLAN}::test_clients_are_cast_before_the_plan_is_made",
+        "--speed": f"{PLAN}::test_the_speed_chooses_what_is_played_and_how_long_it_may_take",
         "--tier": f"{CLI}::test_tier_chooses_the_worlds",
         "--seed": f"{CLI}::test_seed_and_programs_choose_what_runs",
         "--programs": f"{CLI}::test_seed_and_programs_choose_what_runs",
@@ -77,6 +79,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--broker": f"{LIVE}::test_replay_live",
         "--home": f"{LIVE}::test_a_home_folder_without_a_broker_is_refused",
         "--client": f"{LIVE}::test_another_client_library_plays_the_hosts",
+        "--speed": f"{FAST}::test_a_program_lives_as_fast_as_it_is_told",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
         "--machine": "tests/fast/conformance/machines/test_machines.py::test_the_machine_of_a_replay_matters",
@@ -179,6 +182,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--certificate": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",
         "--config": f"{SERVER}::test_the_configuration_file_and_the_log_level_have_an_effect",
         "--connector": f"{SERVER}::test_a_connector_uri_says_where_and_how_to_listen",
+        "--rate": f"{FAST}::test_the_server_lives_as_fast_as_it_is_told",
         "--data": "tests/live/test_storage.py::test_what_was_promised_survives_kills_at_any_instant",
         "--host": "tests/fast/reference_broker/settings/test_settings.py::test_bad_settings_exit_with_2",
         "--key": f"{TRANSPORT}::test_tls_serves_both_protocols_beside_the_plain_port",

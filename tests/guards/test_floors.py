@@ -64,6 +64,7 @@ LOOSE = {
         "scarcity.py",
         "probes.py",
         "processes.py",
+        "rates.py",
         "supervisor.py",
         "taps.py",
         "tools.py",

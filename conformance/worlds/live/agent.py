@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from brokerproof.chaos.channels import ChannelError
+from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.conformance.agents.protocol import (
     PROTOCOL,
     REQUIRED,
@@ -44,10 +45,16 @@ STOP_GRACE_MS = 2000
 
 
 class AgentHost:
-    """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed."""
+    """A host's process. ``clock`` is its clock file, None where clocks cannot be skewed; ``rate`` that of its time."""
 
     def __init__(
-        self, name: str, via: str, process: Process, clock: ClockFile | None, words: tuple[str, ...] = ()
+        self,
+        name: str,
+        via: str,
+        process: Process,
+        clock: ClockFile | None,
+        words: tuple[str, ...] = (),
+        rate: Rate = REAL,
     ) -> None:
         self.name = name
         self.via = via
@@ -55,11 +62,12 @@ class AgentHost:
         self.words = words
         self.process = process
         self.clock = clock
+        self.rate = rate
         #: What its process says of its time zone, in minutes east of Greenwich; None: nothing.
         self.zone_minutes: int | None = None
         self.connected = False
         self.capabilities: list[str] = []
-        #: When it last said anything; whether a request has been given up since then.
+        #: When it last said anything (the machine's monotonic clock); whether a request has been given up since then.
         self.heard_ns = time.monotonic_ns()
         self.silent = False
         self._last_id = 0
@@ -174,8 +182,26 @@ class Telling(Protocol):
         """Where its lines come from."""
 
 
+class Ticking(Telling, Protocol):
+    """A process beside the agents that tells what it does, and acts by itself: a bridge."""
+
+    def drain(self) -> None:
+        """Take in what it has told."""
+
+    def tick(self, now_ns: int) -> None:
+        """Act, if it is time to."""
+
+    def next_due_ns(self) -> int | None:
+        """When ``tick`` is wanted."""
+
+    def shut(self) -> None:
+        """End it; safe to call twice."""
+
+
 def await_lines(agents: Iterable[Telling], deadline_ns: int) -> bool:
-    """Wait until any of the agents has written something, or until the deadline; whether one has."""
+    """Wait until any of the agents has written something, or until the deadline (the machine's monotonic clock);
+    whether one has.
+    """
     poller = select.poll()
     for agent in agents:
         if (channel := agent.channel) is None:

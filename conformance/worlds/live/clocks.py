@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from brokerproof.chaos.clocks import DRIFT_STEP_US, ClockFile, DriftingClock
+from brokerproof.chaos.rates import REAL, Rate
 
 if TYPE_CHECKING:
     from brokerproof.chaos.clocks import ClockReading
@@ -29,7 +30,7 @@ TOLERANCE_MS = 50
 class Sample(Struct, eq=False):
     """One reading: the clock showed ``wall_ms`` and ``beyond_ns``, give or take ``plus_minus_ns``.
 
-    When: within ``[t0, t1]`` on the machine's monotonic clock.
+    When: within ``[t0, t1]`` on the program's monotonic clock.
     """
 
     wall_ms: int
@@ -51,9 +52,9 @@ def of_reply(reply: Reply) -> Sample:
     return Sample(reply.wall_ms, reply.wall_at[0], reply.wall_at[1])
 
 
-def of_reading(found: ClockReading) -> Sample:
-    """What a broker said."""
-    return _truncated(found.wall_ms, found.t0_ns, found.t1_ns, found.resolution_ms * NS_PER_MS)
+def of_reading(found: ClockReading, rate: Rate = REAL) -> Sample:
+    """What a broker said, at instants of the machine."""
+    return _truncated(found.wall_ms, rate.of_ns(found.t0_ns), rate.of_ns(found.t1_ns), found.resolution_ms * NS_PER_MS)
 
 
 def _truncated(wall_ms: int, t0_ns: int, t1_ns: int, resolution_ns: int) -> Sample:

@@ -194,6 +194,6 @@ class Faults:
             raise NotOfferedError("this broker is not ours to restart")
         hosts.crashed = [name for name in hosts.crashed if name != broker]
         # Their sockets tell them; one behind a stalled link learns it later.
-        until_ns = time.monotonic_ns() + NOTICE_MS * NS_PER_MS
+        until_ns = hosts.rate.now_ns() + hosts.rate.span_ns(NOTICE_MS)
         hosts.pump(until_ns, lambda: not any(agent.connected for agent in connected))
         return evidence

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.conformance.agents import protocol
 from brokerproof.conformance.agents.protocol import NOT_CONNECTED, AgentError, AnyAgentEvent, AnyOperation, Reply
 from brokerproof.conformance.agents.provider import PROFILE
@@ -24,7 +25,7 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import ADVISORIES, is_pattern
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.worlds.live import clocks
-from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, Telling, await_lines
+from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_lines
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Endpoint
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
+    from brokerproof.conformance.worlds.live.agent import Ticking
     from brokerproof.conformance.worlds.live.collector import Mailbox
     from brokerproof.conformance.worlds.live.laboratory import Laboratory
     from brokerproof.conformance.worlds.port import Recorder, Waiting
@@ -55,35 +57,26 @@ MUTE_MS = 2000
 LOG_MS = 50
 #: How long the end of a process may lag behind that of its sockets.
 END_MS = 1000
+#: How late a process may come to life on a fast clock, which begins with it.
+START_MS = 200
 #: Samples of a host that come by the way are recorded at most this often.
 SAMPLE_EVERY_MS = 100
 
 
-class Ticking(Telling, Protocol):
-    """A process beside the agents that tells what it does, and acts by itself: a bridge."""
-
-    def drain(self) -> None:
-        """Take in what it has told."""
-
-    def tick(self, now_ns: int) -> None:
-        """Act, if it is time to."""
-
-    def next_due_ns(self) -> int | None:
-        """When ``tick`` is wanted."""
-
-    def shut(self) -> None:
-        """End it; safe to call twice."""
-
-
 class Hosts:
-    """One run's. Times are the machine's monotonic nanoseconds unless they are said to be the run's."""
+    """One run's. Times are nanoseconds of the program's monotonic clock (``rate``) unless they are said to be the
+    run's or the machine's.
+    """
 
-    def __init__(self, laboratory: Laboratory, state: WorldState, recorder: Recorder, *, alone: bool = False) -> None:
+    def __init__(
+        self, laboratory: Laboratory, state: WorldState, recorder: Recorder, *, alone: bool = False, rate: Rate = REAL
+    ) -> None:
         self.laboratory = laboratory
         self.state = state
         self.recorder = recorder
         self.names = RunNames(state.destinations, alone=alone)
-        self.start_ns = time.monotonic_ns()
+        self.rate = rate
+        self.start_ns = rate.now_ns()
         #: Broker -> its process; bridge -> its host.
         self.endpoints: dict[str, Endpoint] = {}
         self.bridges: dict[str, Ticking] = {}
@@ -125,7 +118,7 @@ class Hosts:
 
     def now_ns(self) -> int:
         """Now, as a time of the run."""
-        return self.run_ns(time.monotonic_ns())
+        return self.run_ns(self.rate.now_ns())
 
     def put(self, kind: type[Event], t0_ns: int, t1_ns: int, host: str, **fields: Any) -> None:
         """Record an event."""
@@ -137,7 +130,7 @@ class Hosts:
         """A process for a host, by the library that plays it on this broker."""
         endpoint = self.endpoints[self.broker_of(client)]
         agent = self.agents[client.name] = self.laboratory.hire(
-            endpoint.library(client.via), offset_ms, endpoint.words(client.via), client.spec.clock.zone_hours
+            endpoint.library(client.via), offset_ms, endpoint.words(client.via), client.spec.clock.zone_hours, self.rate
         )
         return agent
 
@@ -145,7 +138,7 @@ class Hosts:
         """A client's process has been hired: its way to the broker, and its clock."""
         agent = self.agents[client.name]
         self.paths[client.name] = path
-        self.clocks[client.name] = HostClock(client.spec.clock, agent.clock, time.monotonic_ns())
+        self.clocks[client.name] = HostClock(client.spec.clock, agent.clock, self.rate.now_ns())
 
     def agent_of(self, client: ClientState) -> AgentHost:
         """The client's process; a new one, on the same clock as before, if it was killed."""
@@ -153,7 +146,7 @@ class Hosts:
         if agent is None:
             clock = self.clocks[client.name]
             agent = self.hire(client, clock.now_offset_ms())
-            clock.move(agent.clock, time.monotonic_ns())
+            clock.move(agent.clock, self.rate.now_ns())
             agent.greet()
             self.sample(client.name)
         return agent
@@ -185,7 +178,7 @@ class Hosts:
         """Take in what agents say, once, waiting for it until a time of the run at most; whether that is still to
         come.
         """
-        now_ns, until_ns = time.monotonic_ns(), self.start_ns + until_ns
+        now_ns, until_ns = self.rate.now_ns(), self.start_ns + until_ns
         for bridge in self.bridges.values():
             bridge.drain()
             bridge.tick(now_ns)
@@ -195,7 +188,7 @@ class Hosts:
                 clock.tick(now_ns)
                 tick_ns = clock.next_tick_ns()
                 wake_ns = wake_ns if tick_ns is None else min(wake_ns, tick_ns)
-            await_lines([*self.agents.values(), *self.bridges.values()], wake_ns)
+            await_lines([*self.agents.values(), *self.bridges.values()], self.rate.machine_ns(wake_ns))
         for name, agent in list(self.agents.items()):
             for event in agent.drain():
                 self._heard(name, event)
@@ -203,7 +196,7 @@ class Hosts:
             for letter in self.mailbox.take():
                 self._arrived(self.mailbox.host, letter)
         self._note_broker_ends()
-        return time.monotonic_ns() < until_ns
+        return self.rate.now_ns() < until_ns
 
     def pump(self, until_ns: int, done: Callable[[], bool] = lambda: False) -> None:
         """Take in what agents say until ``done`` or until a time."""
@@ -212,13 +205,13 @@ class Hosts:
 
     def pump_for(self, ms: int) -> None:
         """The same for so long."""
-        self.pump(time.monotonic_ns() + ms * NS_PER_MS)
+        self.pump(self.rate.now_ns() + ms * NS_PER_MS)
 
     def ask(self, host: str, operation: AnyOperation, deadline_ms: int) -> Waiting[Reply | None]:
         """One request; None: no answer within the deadline and what an agent needs itself to keep it."""
         agent = self.agents[host]
         number = agent.post(operation, deadline_ms)
-        waited_ms = deadline_ms + (BEHIND_MS if agent.silent else OWN_MS)
+        waited_ms = deadline_ms + (BEHIND_MS if agent.silent else OWN_MS) * self.rate.times
         until_ns = self.now_ns() + waited_ms * NS_PER_MS
         there = True
         while (reply := agent.reply_to(number)) is None and there:
@@ -233,9 +226,9 @@ class Hosts:
 
     def _note_silence(self, host: str, agent: AgentHost, waited_ms: int) -> None:
         """An agent did not answer, which proves nothing of any broker."""
-        agent.silent, now_ns = True, time.monotonic_ns()
-        evidence = {"waited_ms": waited_ms, "silent_ms": (now_ns - agent.heard_ns) // NS_PER_MS}
-        self.put(events.Pause, agent.heard_ns, now_ns, "", target=host, evidence=evidence)
+        agent.silent, now_ns, heard_ns = True, self.rate.now_ns(), self.rate.of_ns(agent.heard_ns)
+        evidence = {"waited_ms": waited_ms, "silent_ms": (now_ns - heard_ns) // NS_PER_MS}
+        self.put(events.Pause, heard_ns, now_ns, "", target=host, evidence=evidence)
 
     def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
@@ -272,7 +265,7 @@ class Hosts:
     def unanswered(self, client: str, broker: str, waited_ms: int) -> None:
         """A broker has not answered a client."""
         self._unanswered.add(client)
-        if waited_ms >= OPEN_MS:
+        if waited_ms >= OPEN_MS * self.rate.times:
             self._mute.add(broker)
 
     def patience_ms(self, client: ClientState) -> int:
@@ -280,12 +273,12 @@ class Hosts:
         if client.stalled:
             return STUCK_MS if client.name in self._unanswered else STALLED_MS
         if client.name in self._unanswered:
-            return BEHIND_MS
-        return MUTE_MS if self.broker_of(client) in self._mute else OPEN_MS
+            return BEHIND_MS * self.rate.times
+        return (MUTE_MS if self.broker_of(client) in self._mute else OPEN_MS) * self.rate.times
 
     def stir(self) -> None:
         """Something happens."""
-        self.stirred_ns = time.monotonic_ns()
+        self.stirred_ns = self.rate.now_ns()
 
     # -- what is told unasked
 
@@ -337,7 +330,7 @@ class Hosts:
             message = ""  # advisories are nobody's messages, nor are reports without data; both come to this run alone
         if message is None:
             return
-        self.last_arrival_ns = time.monotonic_ns()
+        self.last_arrival_ns = self.rate.now_ns()
         self.arrivals += 1
         if event.reply_to:
             self.state.hear_of(message, event.reply_to)
@@ -355,10 +348,11 @@ class Hosts:
         self._note_severed()
         for client, path in self.paths.items():
             for end in path.broker_ends():
-                self._ended_ns[client] = end.at_ns
-                broker = self.broker_of(self.state.client(client))
-                fields = {"reason": self._closing_reason(broker) or end.how, "idle_ns": path.idle_ns(end.at_ns)}
-                self.put(events.Closed, end.at_ns, end.at_ns, broker, who="broker", link=client, **fields)
+                at_ns = self._ended_ns[client] = self.rate.of_ns(end.at_ns)
+                broker, idle_ns = self.broker_of(self.state.client(client)), path.idle_ns(end.at_ns)
+                idle_ns = None if idle_ns is None else idle_ns * self.rate.times
+                fields = {"reason": self._closing_reason(broker) or end.how, "idle_ns": idle_ns}
+                self.put(events.Closed, at_ns, at_ns, broker, who="broker", link=client, **fields)
 
     def reset(self, link: str, patience_ms: int) -> dict[str, int] | None:
         """The network ends a client's connection, which the broker sees at once, as its tap tells; wait until the
@@ -370,7 +364,7 @@ class Hosts:
         if evidence is None:
             return None
         self._network_ended(link, evidence.t0_ns, evidence.t1_ns)
-        self.pump(time.monotonic_ns() + patience_ms * NS_PER_MS, lambda: not agent.connected)
+        self.pump(self.rate.now_ns() + self.rate.span_ns(patience_ms), lambda: not agent.connected)
         return evidence.as_dict()
 
     def sever(self, asked: ops.Reset) -> dict[str, int]:
@@ -382,8 +376,8 @@ class Hosts:
 
     def spare(self, link: str) -> None:
         """There is to be another connection, which the network shall not end; one that it is ending now is."""
-        path, deadline_ns = self.paths[link], time.monotonic_ns() + END_MS * NS_PER_MS
-        while path.half_severed and time.monotonic_ns() < deadline_ns:
+        path, deadline_ns = self.paths[link], self.rate.now_ns() + self.rate.span_ns(END_MS)
+        while path.half_severed and self.rate.now_ns() < deadline_ns:
             time.sleep(0.001)
         self._note_severed()
         path.spare()
@@ -396,20 +390,22 @@ class Hosts:
                 asked, evidence = found
                 self._network_ended(link, evidence.t0_ns, evidence.t1_ns)
                 told = ops.shared(asked, events.Fault, "host") | {"fault": "reset", "evidence": evidence.as_dict()}
-                self.put(events.Fault, evidence.t0_ns, evidence.t1_ns, "", **told)
+                of_ns = self.rate.of_ns
+                self.put(events.Fault, of_ns(evidence.t0_ns), of_ns(evidence.t1_ns), "", **told)
 
     def _network_ended(self, link: str, t0_ns: int, t1_ns: int) -> None:
-        """Write down what the broker's tap saw."""
+        """Write down what the broker's tap saw, between two instants of the machine."""
+        t0_ns, t1_ns = self.rate.of_ns(t0_ns), self.rate.of_ns(t1_ns)
         self._ended_ns[link] = t0_ns
         fields = {"who": "unknown", "reason": events.NETWORK_ENDED, "link": link}
         self.put(events.Closed, t0_ns, t1_ns, self.broker_of(self.state.client(link)), **fields)
 
     def _closing_reason(self, broker: str) -> str:
         """What a broker says about the connection that it has just ended; its log may come a little later."""
-        deadline_ns = time.monotonic_ns() + LOG_MS * NS_PER_MS
+        deadline_ns = self.rate.now_ns() + self.rate.span_ns(LOG_MS)
         while True:
             reasons = self.of_broker(self.endpoints[broker].closings, list[str](), broker)
-            if reasons or time.monotonic_ns() > deadline_ns:
+            if reasons or self.rate.now_ns() > deadline_ns:
                 return reasons[-1] if reasons else ""
             time.sleep(0.002)
 
@@ -440,7 +436,7 @@ class Hosts:
                 raise NotApplicableError(
                     f"{broker} ended when it had too little of {self.strained}: nobody promises more"
                 )
-            now_ns = time.monotonic_ns()
+            now_ns = self.rate.now_ns()
             self.put(events.Crash, now_ns, now_ns, broker, target=broker, how="exited", evidence=process.state())
         return broker in self.crashed
 
@@ -450,7 +446,7 @@ class Hosts:
         """What a host's own clock shows now; None: it cannot be asked, or its process was killed."""
         if host in self.endpoints:
             found = self.of_broker(self.endpoints[host].read_clock, None, host)
-            return None if found is None else clocks.of_reading(found)
+            return None if found is None else clocks.of_reading(found, self.rate)
         if host not in self.agents:
             return None
         reply = lock_step(self.turn, self.ask(host, protocol.Hello(), 0))
@@ -469,11 +465,11 @@ class Hosts:
             error_ns = found.plus_minus_ns + clock.uncertainty_ns
             fields = {"wall_ms": found.wall_ms, "plus_minus_ns": error_ns, "beyond_ns": found.beyond_ns}
             self.put(events.ClockSample, found.t0_ns, found.t1_ns, host, **fields)
-            clock.sampled_ns = time.monotonic_ns()
+            clock.sampled_ns = self.rate.now_ns()
 
     def _sample_by_the_way(self, host: str, reply: Reply) -> None:
         clock = self.clocks.get(host)
-        now_ns = time.monotonic_ns()
+        now_ns = self.rate.now_ns()
         if clock is not None and reply.wall_at is not None and now_ns - clock.sampled_ns > SAMPLE_EVERY_MS * NS_PER_MS:
             self._record_sample(host, clocks.of_reply(reply))
 
@@ -481,9 +477,9 @@ class Hosts:
         """The clock must be where the program wants it: a preload that does nothing is silent."""
         clock = self.clocks[host.name]
         found = self.read_wall(host.name)
-        if clock.file is None or found is None:
+        if (clock.file is None and self.rate.times == 1) or found is None:
             return
-        agent, hours = self.agents.get(host.name), clock.file.zone_hours
+        agent, hours = self.agents.get(host.name), 0 if clock.file is None else clock.file.zone_hours
         if hours and agent is not None and agent.zone_minutes not in {None, hours * 60}:
             raise SuiteProblem(
                 f"host {host.name} is {agent.zone_minutes} minutes ahead of UTC, not {hours} h as asked; "
@@ -491,7 +487,8 @@ class Hosts:
             )
         offset_ms = found.offset_ms(clocks.real_offset_ns())
         width_ms = (found.t1_ns - found.t0_ns) // (2 * NS_PER_MS)
-        if abs(offset_ms - clock.offset_ms) > TOLERANCE_MS + width_ms:
+        real_ms = TOLERANCE_MS if self.rate.times == 1 else START_MS * self.rate.times
+        if abs(offset_ms - clock.offset_ms) > real_ms + width_ms:
             raise SuiteProblem(
                 f"the clock of host {host.name} is {offset_ms} ms from real time, "
                 f"the program says {clock.offset_ms} ms; libfaketime has no effect on this process, "

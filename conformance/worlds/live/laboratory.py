@@ -28,6 +28,7 @@ from brokerproof.chaos.clocks import ClockFile, clock_environment, scrubbed
 from brokerproof.chaos.links import LinkProxy, PlainForwarder
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.processes import Supervisor
+from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.chaos.toxiproxy import ToxiproxyServer, find_toxiproxy
 from brokerproof.conformance.agents.kinds import AGENT, JMS, LIBRARIES, MODULES, STOMP
@@ -81,19 +82,21 @@ class Laboratory:
 
     # -- agents
 
-    def hire(self, via: str, offset_ms: int, words: Sequence[str] = (), zone_hours: int = 0) -> AgentHost:
-        """An agent with its clock at this offset and in this zone: one that waits for work, else a new one, not greeted
-        yet. ``words`` are the options of its command; of somebody's own agent the whole command.
+    def hire(
+        self, via: str, offset_ms: int, words: Sequence[str] = (), zone_hours: int = 0, rate: Rate = REAL
+    ) -> AgentHost:
+        """An agent with its clock at this offset, in this zone and at this rate: one that waits for work, else a new
+        one, not greeted yet. ``words`` are the options of its command; of somebody's own agent the whole command.
 
         Raises ``ToolMissing`` when a library is missing, or a skew is asked for and clocks cannot be skewed.
         """
         with self._lock:
-            fitting = (one for one in self._idle if (one.via, one.words) == (via, tuple(words)))
+            fitting = (one for one in self._idle if (one.via, one.words, one.rate) == (via, tuple(words), rate))
             agent = next((one for one in fitting if self._fits(one, offset_ms, zone_hours)), None)
             if agent is not None:
                 self._idle.remove(agent)
         if agent is None:
-            return self.start(via, offset_ms, tuple(words), zone_hours)
+            return self.start(via, offset_ms, tuple(words), zone_hours, rate)
         if agent.clock is not None:
             agent.clock.set_offset_ms(offset_ms)
         return agent
@@ -111,16 +114,19 @@ class Laboratory:
         forward = agent.via != JMS or offset_ms * 1000 >= agent.clock.offset_us
         return forward and agent.clock.zone_hours == zone_hours
 
-    def start(self, via: str, offset_ms: int, words: tuple[str, ...], zone_hours: int = 0) -> AgentHost:
+    def start(
+        self, via: str, offset_ms: int, words: tuple[str, ...], zone_hours: int = 0, rate: Rate = REAL
+    ) -> AgentHost:
         """A new one. Raises as ``hire``."""
         module, library, extra = LIBRARIES.get(via, ("", "", ""))
         if module and importlib.util.find_spec(module) is None:
             raise ToolMissing(library, f"pip install 'brokerproof[{extra}]'")
         name = self.fresh_name(f"{via}-agent")
         clock, env = self.clock(name, offset_ms, zone_hours)
+        env |= rate.environment()
         argv = words if via == AGENT else (sys.executable, "-m", MODULES[via], *words)
         process = self.supervisor.spawn(name, argv, env=env, cwd=self.folder, channel=True, forked=via != AGENT)
-        return AgentHost(name, via, process, clock, words)
+        return AgentHost(name, via, process, clock, words, rate)
 
     # -- clocks, names, links
 

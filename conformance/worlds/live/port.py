@@ -5,6 +5,8 @@ Every client host is an agent process under its own faked clock, the broker is w
 Rules
 * A fault is told with what was seen through another channel (the process's own clock, bytes at both ends of a link), or
   without evidence.
+* A program whose durations bear it lives at the broker's rate (``Adapter.rate``): all instants and durations are the
+  program's, what is said of machines is real.
 * What an agent does not offer is not asked of it, and what would take longer than the budget of real time is not begun:
   the step is skipped.
 
@@ -14,7 +16,6 @@ is known only if its statistics tell (``agents/jms_agent.py``).
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ class LivePort:
     def open(self, program: Program, state: WorldState, recorder: Recorder) -> None:
         self._program = program
         self._state = state
-        self.hosts = Hosts(self._laboratory, state, recorder, alone=self._adapter.alone)
+        self._rate = self._adapter.rate(program)
+        self.hosts = Hosts(self._laboratory, state, recorder, alone=self._adapter.alone, rate=self._rate)
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
         self._bridges: dict[str, LiveBridge] = {}
@@ -107,7 +109,9 @@ class LivePort:
         for client in clients:
             if self._adapter.library(client.via) == STOMP:
                 clock = client.spec.clock
-                hosts.agents[client.name] = self._laboratory.hire(STOMP, clock.offset_ms, (), clock.zone_hours)
+                hosts.agents[client.name] = self._laboratory.hire(
+                    STOMP, clock.offset_ms, (), clock.zone_hours, self._rate
+                )
         for spec, bridge in zip(program.bridges(), self._state.bridges, strict=True):
             one = bridge_of(self._adapter, hosts, spec, bridge, program.at(spec))
             hosts.bridges[bridge.name] = self._bridges[bridge.name] = one
@@ -127,7 +131,7 @@ class LivePort:
             hosts.settle_in(client, hosts.paths[client.name])
         for broker in self._state.brokers:
             file = hosts.endpoints[broker.name].clock_file
-            hosts.clocks[broker.name] = HostClock(broker.spec.clock, file, time.monotonic_ns())
+            hosts.clocks[broker.name] = HostClock(broker.spec.clock, file, self._rate.now_ns())
         for agent in hosts.agents.values():
             agent.greet()
         for host in self._state.hosts:
@@ -185,7 +189,18 @@ class LivePort:
         return self._adapter.capabilities()
 
     def declared(self) -> DeclaredSpec:
-        return msgspec.structs.replace(self._effective.declared(), default_prefetch=self._adapter.default_prefetch)
+        return msgspec.structs.replace(
+            self._effective.declared(),
+            default_prefetch=self._adapter.default_prefetch,
+            lateness_ms=self._adapter.lateness_ms * self._rate.times,
+        )
+
+    def rates(self) -> dict[str, int]:
+        if self._rate.times == 1:
+            return {}
+        for host in self._state.hosts:
+            self.hosts.check_skew(host)
+        return {host.name: self._rate.times for host in self._state.hosts}
 
     def true_ns(self) -> int:
         return self.hosts.now_ns()
@@ -195,7 +210,7 @@ class LivePort:
 
     def _is_over_budget(self, ms: int) -> bool:
         """Whether so much more real time would be too much."""
-        return self.true_ns() + ms * NS_PER_MS > self._budget_ns
+        return self.true_ns() + ms * NS_PER_MS > self._budget_ns * self._rate.times
 
     # -- what is possible
 
@@ -449,7 +464,7 @@ class LivePort:
             self.hosts.spare(name)
             link = self._state.client(name).link
             for mode in link.modes():
-                now_ns, evidence = time.monotonic_ns(), path.evidence_of(mode, link)
+                now_ns, evidence = self._rate.now_ns(), path.evidence_of(mode, link)
                 self.hosts.put(Fault, now_ns, now_ns, "", fault=mode, link=name, evidence=evidence)
 
     def turn(self, until_ns: int) -> bool:
@@ -476,8 +491,8 @@ class LivePort:
         """
         now_ns = self.true_ns()
         self._draining_ns = self._draining_ns or now_ns
-        last_ns = max(due_ns, self._draining_ns) + self._effective.declared().lateness_ms * NS_PER_MS
+        last_ns = max(due_ns, self._draining_ns) + self.declared().lateness_ms * NS_PER_MS
         if self._is_over_budget(0) or now_ns > last_ns or (now_ns > due_ns and not missing()):
             return False
-        self.hosts.pump_for(_TURN_MS)
+        self.hosts.pump_for(_TURN_MS * self._rate.times)
         return True

@@ -1,6 +1,7 @@
 """When a live run is at rest.
 
 Rules
+* All of this is about machines: real time, whatever the program's rate.
 * Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
 * Figures by which something is on its way, in flight to nobody, waiting beside a consumer who has nothing, or
   dispatched more often than anything arrived (in flight, where that is not told), may be those of a broker that
@@ -14,11 +15,9 @@ Rules
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.state import WorldState
@@ -49,20 +48,21 @@ class Quiet:
 
     def rest(self, deadline_ms: int) -> bool:
         """Wait until nothing moves; False: something still did at the deadline."""
-        deadline_ns = time.monotonic_ns() + deadline_ms * NS_PER_MS
+        deadline_ns = self._hosts.rate.now_ns() + self._hosts.rate.span_ns(deadline_ms)
         seen = self._figures(), self._passed()
         slow = any(client.link.rate() or client.link.jitter_us for client in self._state.clients)
-        quiet_ns = (SILENT_MS if slow or seen[0] is None else QUIET_MS) * NS_PER_MS
+        span_ns = self._hosts.rate.span_ns
+        quiet_ns = span_ns(SILENT_MS if slow or seen[0] is None else QUIET_MS)
         # Where nobody counts, it is quiet since something was last heard of.
-        since_ns = self._hosts.stirred_ns if seen[0] is None and not slow else time.monotonic_ns()
+        since_ns = self._hosts.stirred_ns if seen[0] is None and not slow else self._hosts.rate.now_ns()
         bridges = self._bridges.values()
         while True:
-            self._hosts.pump_for(_POLL_MS)
+            self._hosts.pump_for(_POLL_MS * self._hosts.rate.times)
             now = self._figures(), self._passed()
-            now_ns = time.monotonic_ns()
+            now_ns = self._hosts.rate.now_ns()
             if now != seen:
                 seen, since_ns = now, now_ns
-            wanted_ns = max(quiet_ns, DOUBTFUL_MS * NS_PER_MS) if self._is_on_its_way(now[0]) else quiet_ns
+            wanted_ns = max(quiet_ns, span_ns(DOUBTFUL_MS)) if self._is_on_its_way(now[0]) else quiet_ns
             if now_ns - max(since_ns, self._hosts.last_arrival_ns) >= wanted_ns:
                 at_rest = [bridge.is_at_rest() for bridge in bridges]
                 for bridge in bridges if all(at_rest) else ():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import select
 import socket
-import time
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.dialogue import WayIn
@@ -29,6 +28,8 @@ from brokerproof.reference_broker.stomp.frames import HEARTBEAT, Frame
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerproof.conformance.experiment.operations import Probe
     from brokerproof.conformance.worlds.live.hosts import Hosts
 
@@ -42,11 +43,11 @@ FORGET_MS = 2000
 
 
 class PeerSocket:
-    """One raw peer and its socket. Times are nanoseconds since the start of the run."""
+    """One raw peer and its socket. ``now_ns``: the time since the start of the run."""
 
-    def __init__(self, probe: Probe, address: tuple[str, int], way: WayIn, start_ns: int) -> None:
+    def __init__(self, probe: Probe, address: tuple[str, int], way: WayIn, now_ns: Callable[[], int]) -> None:
         self.peer = RawPeer(probe, way)
-        self._start_ns = start_ns
+        self.now_ns = now_ns
         self._framing: Framing = StompFraming() if probe.via == "stomp" else ClientFraming(Limits(), "ID:raw-peer-1")
         self._out = bytearray()
         self._out_since_ns = 0
@@ -59,10 +60,6 @@ class PeerSocket:
         """Say what is said first."""
         self._put(self.peer.start(self.now_ns()))
         self.flush()
-
-    def now_ns(self) -> int:
-        """Now."""
-        return time.monotonic_ns() - self._start_ns
 
     def wants(self) -> int:
         """What to wait for on its socket."""
@@ -166,7 +163,7 @@ def _probe(hosts: Hosts, operation: Probe, outcome: Outcome) -> None:
         try:
             # One by one: whatever happens, all that are there are closed.
             for _ in range(min(GROUP_MAX, operation.times - len(peers))):
-                group.append(PeerSocket(operation, address, way, hosts.start_ns))
+                group.append(PeerSocket(operation, address, way, hosts.now_ns))
                 group[-1].begin()
             _attend(hosts, group, operation.ms)
         finally:
@@ -207,7 +204,7 @@ def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:
             return
         if now_ns >= pump_ns:
             hosts.pump(0)
-            pump_ns = hosts.now_ns() + PUMP_MS * NS_PER_MS
+            pump_ns = hosts.now_ns() + hosts.rate.span_ns(PUMP_MS)
         wake_ns = min(end_ns, pump_ns)
         for file, peer in list(by_file.items()):
             peer.speak()
@@ -221,14 +218,14 @@ def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:
                 poll.register(file, wanted[file])
             due_ns = peer.peer.next_due_ns()
             wake_ns = wake_ns if due_ns is None else min(wake_ns, due_ns)
-        wait_ms = max(0, (wake_ns - hosts.now_ns()) / NS_PER_MS)
+        wait_ms = max(0, (wake_ns - hosts.now_ns()) / hosts.rate.span_ns(1))
         for file, events in poll.poll(wait_ms):
             by_file[file].ready(events)
 
 
 def _left(hosts: Hosts, before: dict[str, int]) -> dict[str, int] | None:
     """What the broker has more than before, as soon as that is nothing, or after a while."""
-    deadline_ns = hosts.now_ns() + FORGET_MS * NS_PER_MS
+    deadline_ns = hosts.now_ns() + hosts.rate.span_ns(FORGET_MS)
     while True:
         after = hosts.endpoint.resources()
         if after is None:
@@ -236,15 +233,15 @@ def _left(hosts: Hosts, before: dict[str, int]) -> dict[str, int] | None:
         left = {what: after[what] - before[what] for what in before}
         if all(more <= 0 for more in left.values()) or hosts.now_ns() > deadline_ns:
             return left
-        hosts.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)
+        hosts.pump_for(PUMP_MS * hosts.rate.times)
 
 
 def _reports(hosts: Hosts, peer: PeerSocket) -> int | None:
     """How often the broker said that it gave the first one up; its log may come a little later."""
-    deadline_ns = hosts.now_ns() + FORGET_MS * NS_PER_MS
+    deadline_ns = hosts.now_ns() + hosts.rate.span_ns(FORGET_MS)
     while True:
         reports = hosts.endpoint.reports(peer.port)
         gave_up = peer.peer.ended_ns is not None and not peer.peer.was_refused()
         if reports is None or reports > 0 or not gave_up or hosts.now_ns() > deadline_ns:
             return reports
-        hosts.pump(time.monotonic_ns() + PUMP_MS * NS_PER_MS)
+        hosts.pump_for(PUMP_MS * hosts.rate.times)

@@ -144,6 +144,9 @@ class SimulatedPort:
     def spent(self) -> bool:
         return False
 
+    def rates(self) -> dict[str, int]:
+        return {}
+
     def true_ns(self) -> int:
         return self.agenda.now_ns
 

@@ -20,7 +20,7 @@ from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import stories
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, queues
-from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Operate, Pause, Probe, Restart, Send
@@ -123,6 +123,23 @@ def test_clients_are_cast_before_the_plan_is_made() -> None:
     for _, program in plan_of(make_adapter("reference", client="openwire")):
         assert {host.via for host in program.clients()} <= {"jms"}
     assert live_runs(SuiteOptions(client="openwire"), ()).column == "reference openwire"
+
+
+def test_the_speed_chooses_what_is_played_and_how_long_it_may_take() -> None:
+    """What takes 72 s of its own time takes 3.6 of the machine's."""
+    name = "discarded-and-welcome-elsewhere"
+    fast, slow = make_adapter("reference", speed=20), make_adapter("reference")
+    assert fast.rate(programs()[name]).times > 1 == slow.rate(programs()[name]).times
+    assert runs._ms(fast, programs()[name]) < runs._ms(slow, programs()[name])
+    assert len(plan_of(fast)) >= len(plan_of(slow))
+    fast.speed, options = 10, SuiteOptions(tier="live", speed=10, live_programs=100)
+    drawn, plain = (dict(runs.random_plan(one, options, Allowance())) for one in (fast, slow))
+    longer = [name for name, program in drawn.items() if program != plain[name]]
+    assert longer
+    assert all(fast.rate(drawn[name]).times == 10 for name in longer)
+    assert live_runs(SuiteOptions(tier="live", broker="reference", speed=20), ()).column == "reference"
+    with pytest.raises(UsageError, match="1 to 100"):
+        live_runs(SuiteOptions(tier="live", broker="reference", speed=0), ())
 
 
 def test_what_would_take_too_long_is_for_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:

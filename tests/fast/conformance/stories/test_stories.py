@@ -218,7 +218,7 @@ def test_bad_usage_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     for words, remedy in (
         (["story"], "story --list"),
         (["story", "002-starvd"], "002-starved"),
-        (["story", "000", "--speed", "0"], "1 to 60"),
+        (["story", "000", "--speed", "0"], "1 to 100"),
         (["story", "000", "--generation", "memory=G9"], "G3"),
         (["story", "000", "--generation", "memory=G1", "--broker", "activemq"], "leave it out"),
         (["story", "000", "--broker", "activemq", "--tier", "simulated"], "--tier live"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.chaos.rates import REAL
 from brokerproof.conformance.experiment.destinations import Destinations, queues
 from brokerproof.conformance.experiment.history import Consume, Phase, Send, Skipped
 from brokerproof.conformance.experiment.steps import Advance
@@ -23,6 +24,7 @@ def port_after(ms: int, *, is_over: bool = False) -> LivePort:
     port = LivePort(nobody, nobody, budget_ms=100, is_over=lambda: is_over)
     known: Any = SimpleNamespace(now_ns=lambda: ms * 1_000_000)
     port.hosts = known
+    port._rate = REAL
     return port
 
 

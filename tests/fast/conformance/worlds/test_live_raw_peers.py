@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.chaos.rates import REAL
 from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.experiment.operations import Probe
 from brokerproof.conformance.worlds.live import raw_peers
@@ -18,7 +19,7 @@ from brokerproof.conformance.worlds.port import Outcome
 def test_a_peer_that_ends_before_it_was_listened_to_is_let_go() -> None:
     with socket.socket() as line:
         gone: Any = SimpleNamespace(socket=line, peer=SimpleNamespace(is_over=lambda: True), speak=lambda: None)
-        hosts: Any = SimpleNamespace(now_ns=time.monotonic_ns, pump=lambda _until_ns: None)
+        hosts: Any = SimpleNamespace(now_ns=time.monotonic_ns, pump=lambda _until_ns: None, rate=REAL)
         raw_peers._attend(hosts, [gone], 60_000)
 
 
@@ -38,6 +39,7 @@ def test_peers_that_have_come_go_when_the_next_one_cannot_come(monkeypatch: pyte
         now_ns=time.monotonic_ns,
         run_ns=lambda at_ns: at_ns,
         start_ns=0,
+        rate=REAL,
         has_crashed=lambda _ms: False,
     )
     operation = Probe(via="stomp", hello="good", times=5, ms=60_000)

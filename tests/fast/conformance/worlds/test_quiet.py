@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from brokerproof.chaos.rates import Rate
 from brokerproof.conformance.worlds.live.quiet import DOUBTFUL_MS, QUIET_MS, SILENT_MS, Quiet
 
 NS_PER_MS = 1_000_000
@@ -17,14 +18,17 @@ class Clock:
 
     now_ns = 10_000 * NS_PER_MS
 
-    def monotonic_ns(self) -> int:
-        return self.now_ns
+
+class Still(Rate):
+    """The machine's rate, by that time."""
+
+    def now_ns(self) -> int:
+        return Hosts.clock.now_ns
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock() -> Clock:
     clock = Hosts.clock = Clock()
-    monkeypatch.setattr("brokerproof.conformance.worlds.live.quiet.time", clock)
     return clock
 
 
@@ -35,6 +39,7 @@ class Hosts:
 
     def __init__(self, figures: dict[str, int] | None, *, silent_ms: int) -> None:
         self.stirred_ns = self.last_arrival_ns = self.clock.now_ns - silent_ms * NS_PER_MS
+        self.rate = Still()
         self.names = SimpleNamespace(physical=str)
         self.paths: dict[str, Any] = {}
         self.arrivals, self.acknowledged = 6, 0  # at two destinations

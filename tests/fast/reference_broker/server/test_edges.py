@@ -17,8 +17,9 @@ from brokerproof.reference_broker.security.authenticator import Authenticator, U
 from brokerproof.reference_broker.security.identity import Credentials, Identity
 from brokerproof.reference_broker.security.passwords import Cost, PasswordHash, hash_password
 from brokerproof.reference_broker.server.authentication import AsyncAuthenticator
+from brokerproof.reference_broker.server.clocks import read_clocks
 from brokerproof.reference_broker.server.connection import Connection
-from brokerproof.reference_broker.server.edge import Edge, read_clocks
+from brokerproof.reference_broker.server.edge import Edge
 from brokerproof.reference_broker.server.listener import Listener
 from brokerproof.reference_broker.server.log import LogWriter
 from brokerproof.reference_broker.server.operator_ports import open_operator_ports
