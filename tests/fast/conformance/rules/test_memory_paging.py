@@ -142,6 +142,17 @@ def test_what_others_keep_may_end_caching_early(elsewhere: int, verdict: Verdict
     assert kind(story.rest("q0", size=10, memory_bytes=2000), "MEM-019") is verdict
 
 
+@pytest.mark.parametrize(("period_ms", "verdict"), [(0, FAILS), (1000, VerdictKind.INCONCLUSIVE)])
+def test_a_real_sweep_may_have_read_what_was_in_the_store(period_ms: int, verdict: VerdictKind) -> None:
+    policies = [PolicySpec(memory_limit_bytes=16_384, expire_period_ms=period_ms)]
+    story = Builder(memory_limit_bytes=64 * 1024, generation={"memory": "G3"}, policies=policies, world="live").connect(
+        "p0"
+    )
+    for number in range(1, 11):
+        story.send(f"p0/{number}", size=1024)
+    assert kind(story.rest("q0", size=10, memory_bytes=14_542), "MEM-019") is verdict
+
+
 def test_what_was_seen_to_be_loaded_was_not_cached() -> None:
     story = backlog().rest("q0", size=10, memory_bytes=9000).rest("q0", size=10, memory_bytes=15_000)
     assert kind(story, "MEM-019") is HOLDS
