@@ -107,7 +107,8 @@ def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
         return
     if isinstance(refused, Discard) or (isinstance(refused, Nack) and refused.result != "fail"):
         return
-    if session.wild and session.end in {"", "close"} and session.traits.tells_given:  # or may have said goodbye
+    left = session.end in {"", "close"} or not session.known  # or may have said goodbye
+    if session.wild and left and session.traits.tells_given:
         return
     if (
         second.event.redelivered is None
