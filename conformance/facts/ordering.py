@@ -18,8 +18,10 @@ def neighbours(tables: Tables, session: Session, *, anew: bool = False) -> Itera
     newest: dict[tuple[object, ...], Delivery] = {}
     for delivery in session.deliveries:
         send, event = delivery.send, delivery.send.event
-        # One that went unanswered, and arrived, was taken after what its connection had sent before.
-        sure = send.confirmed or (event.result == "unknown" and not event.again)
+        # One that went unanswered, and arrived, was taken after what its connection had sent before; unless it still
+        # stood in a library that is asked by another thread meanwhile (``agents/jms_agent.py``).
+        written = tables.simulated or not send.client.traits.stamps_expiration
+        sure = send.confirmed or (event.result == "unknown" and not event.again and written)
         if not sure or event.tx is not None or event.delay_ms or event.deliver_at_ms is not None:
             continue
         if delivery.marks & OPERATOR or (

@@ -235,6 +235,16 @@ def test_overlapping_sends_have_no_order() -> None:
     assert kind(told, "GEN-003") is SILENT
 
 
+@pytest.mark.parametrize(
+    ("world", "via", "verdict"), [("live", "jms", SILENT), ("live", "stomp", FAILS), ("simulated", "jms", FAILS)]
+)
+def test_what_stands_in_a_real_java_library_has_no_order(world: str, via: str, verdict: VerdictKind) -> None:
+    """Each call that does not return goes on in a thread of its own."""
+    told = Builder(world).connect("p0", via).connect("c0").subscribe("c0/1")
+    told.send("p0/1", result="unknown").send("p0/2", result="unknown")
+    assert kind(told.arrive("c0/1", "p0/2", "p0/1"), "GEN-003") is verdict
+
+
 def test_a_message_that_somebody_else_lost_may_come_late() -> None:
     told = Builder().connect("c0").connect("c1").subscribe("c1/1").subscribe("c0/1").send("p0/1").send("p0/2")
     assert kind(told.arrive("c0/1", "p0/2").lose("c1").arrive("c0/1", "p0/1"), "GEN-003") is SILENT
