@@ -46,7 +46,7 @@ class Rate:
 
     def ahead_ns(self) -> int:
         """How far the program's clocks are ahead of the machine's now."""
-        return self.now_ns() - time.monotonic_ns() if self.times > 1 else 0
+        return (time.monotonic_ns() - self.anchor_ns) * (self.times - 1) if self.times > 1 else 0
 
     def environment(self) -> dict[str, str]:
         """What tells a child."""

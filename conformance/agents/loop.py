@@ -178,9 +178,9 @@ class Agent(ABC):
             message, notices = library.take(consumer, _now())
             for item in notices:
                 self._notice(wire, item, wire.heard_ns, now_ns)
-            owed = library.is_owed(consumer)
-            if message is not None or now_ns >= waiting.deadline_ns + (own_time.rate().span_ns(OWED_MS) if owed else 0):
-                self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": message, "answered": not owed})
+            if message is not None or now_ns >= _given_up_ns(wire, consumer, waiting):
+                answered = not library.is_owed(consumer)
+                self.answers.reply(waiting.id, waiting.t0_ns, ok={"message": message, "answered": answered})
             else:
                 left.append((consumer, waiting))
         wire.taking = left
@@ -230,10 +230,7 @@ class Agent(ABC):
         now_ns = own_time.now_ns()
         wire = self._wire
         dues = [waiting.deadline_ns for waiting in wire.waiting.values()]
-        for consumer, waiting in wire.taking:
-            dues.append(
-                waiting.deadline_ns + (own_time.rate().span_ns(OWED_MS) if wire.library.is_owed(consumer) else 0)
-            )
+        dues += [_given_up_ns(wire, consumer, waiting) for consumer, waiting in wire.taking]
         for due_ns in (wire.library.session.next_due_ns(), *dues):
             if due_ns is not None:
                 patience_ns = min(patience_ns, max(0, due_ns - now_ns))
@@ -393,6 +390,11 @@ class Agent(ABC):
         self._selector.unregister(wire.socket)
         wire.library.session.stop()
         wire.socket.close()
+
+
+def _given_up_ns(wire: Wire, consumer: str, waiting: Waiting) -> int:
+    """Until when a take waits."""
+    return waiting.deadline_ns + (own_time.rate().span_ns(OWED_MS) if wire.library.is_owed(consumer) else 0)
 
 
 def _now() -> Now:

@@ -113,8 +113,8 @@ def make_adapter(
     )
     if speed is not None:
         if not 1 <= speed <= adapter.speed_max:
-            remedy = "leave it out" if adapter.speed_max == 1 else f"give 1 to {adapter.speed_max}"
-            raise UsageError(f"--speed {speed}: {text!r} bears accelerated time up to {adapter.speed_max}; {remedy}")
+            remedy = f"give 1 to {adapter.speed_max}" if adapter.speed_max > 1 else "its time is real; leave it out"
+            raise UsageError(f"--speed {speed} is not possible on {text!r}: {remedy}")
         adapter.speed = speed
     if client == "openwire":
         from brokerproof.conformance.brokers.through import ThroughOpenWire

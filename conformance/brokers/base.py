@@ -23,7 +23,7 @@ import msgspec
 
 from brokerproof.chaos.ports import LOOPBACK
 from brokerproof.chaos.rates import REAL, Rate, rate_of
-from brokerproof.conformance.brokers.pacing import times_of
+from brokerproof.conformance.brokers.pacing import real_ms, times_of
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.known import load_known
@@ -267,6 +267,10 @@ class Adapter(ABC):
     def rate(self, program: Program) -> Rate:
         """Of the time in which a program is played."""
         return rate_of(times_of(program, self.speed)) if self.speed > 1 else REAL
+
+    def real_ms(self, program: Program) -> int:
+        """How much real time its steps may take, about."""
+        return real_ms(program, self.rate(program).times)
 
     def owns(self, program: Program) -> bool:
         """Whether the program must have the broker to itself."""

@@ -138,7 +138,7 @@ def _speed(adapter: ProfileAdapter) -> Proof:
     least_ms = (second.t0_ns - first.t1_ns) / 1e6
     low_ms, high_ms = (ms * rate.times for ms in (least_ms - _LATE_MS, most_ms + _LATE_MS))
     text = (
-        f"in {least_ms:.0f} to {most_ms:.0f} ms its clock went on by {shown_ms} ms, {rate.times} times that was asked"
+        f"its clock went on by {shown_ms} ms in {least_ms:.0f} to {most_ms:.0f} ms; asked for {rate.times} times that"
     )
     return Proof("start.speed", "ok" if low_ms <= shown_ms <= high_ms else "wrong", text)
 

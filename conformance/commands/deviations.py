@@ -78,7 +78,7 @@ def _entry(known: Known, entry: Deviation, number: str) -> str:
     releases = f"* Seen also on: {entry.releases.replace('..', ' to ').strip()}\n" if entry.releases else ""
     alternatives = [" or ".join(f"`{one}`" for one in need.split(" | ")) for need in entry.needs]
     excuses = f"* Excuses only programs that have: {', '.join(alternatives)}\n"
-    shows = f"* Excuses only what is said to be: `{entry.shows.strip(' ,')}`\n"
+    shows = f"* Excuses only verdicts that speak of: `{entry.shows.strip(' ,')}`\n"
     return "\n".join(
         [
             f"\n### {known.name}/{entry.requirement}{number}\n",

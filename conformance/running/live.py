@@ -30,7 +30,6 @@ from brokerproof.chaos.toxiproxy import ToxiproxyFailed
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import Adapter, NotApplicableError
-from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import check_figures
 from brokerproof.conformance.corpus import programs
@@ -121,7 +120,7 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
         about["programs"] = f"random ones, with faults of the profile {options.chaos}"
     chosen: Iterable[tuple[str, Program]] = plan
     if options.quick_s is not None:
-        chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, real_ms)
+        chosen = quick_plan(plan, _applicable(adapter, wanted), started + options.quick_s, adapter.real_ms)
         about["programs"] = f"a quick selection of {len(plan)} that fit; {len(refused)} do not fit"
     allowance = Allowance(options.budget_s)
     drawn = random_plan(adapter, options, allowance)
@@ -226,7 +225,7 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
     fitting = [
         (name, program)
         for name, program in cast
-        if _ms(adapter, program) <= REAL_MS_MAX and not adapter.refusal(program)
+        if adapter.real_ms(program) <= REAL_MS_MAX and not adapter.refusal(program)
     ]
     if adapter.shares:
         keys = {name: adapter.sharing_key(program) for name, program in fitting}
@@ -234,16 +233,11 @@ def plan_of(adapter: Adapter) -> list[tuple[str, Program]]:
         if adapter.single:  # all wait for each that owns the only broker
             return sorted(in_order, key=lambda entry: adapter.owns(entry[1]))
         groups = [list(group) for _, group in itertools.groupby(in_order, key=lambda entry: keys[entry[0]])]
-        return _dealt(groups, adapter.workers, partial(_ms, adapter))
-    by_length = sorted(fitting, key=lambda entry: (-_ms(adapter, entry[1]), entry[0]))
+        return _dealt(groups, adapter.workers, adapter.real_ms)
+    by_length = sorted(fitting, key=lambda entry: (-adapter.real_ms(entry[1]), entry[0]))
     half = (len(by_length) + 1) // 2
     beside = itertools.zip_longest(by_length[:half], reversed(by_length[half:]))
     return [entry for pair in beside for entry in pair if entry is not None]
-
-
-def _ms(adapter: Adapter, program: Program) -> int:
-    """The real time that a program may take on a broker."""
-    return real_ms(program, adapter.rate(program).times)
 
 
 def _dealt(
@@ -394,7 +388,7 @@ def run_live(
     """Run one program in real processes and judge it. Never raises for what a broker, a tool or an agent did. What its
     steps may take (None: twice what they say), and whether they have no time any more: as in ``LivePort``.
     """
-    budget_ms = max(BUDGET_MS, 2 * _ms(adapter, program)) if budget_ms is None else budget_ms
+    budget_ms = max(BUDGET_MS, 2 * adapter.real_ms(program)) if budget_ms is None else budget_ms
     started = time.monotonic()
     problem = not_run = ""
     history = None

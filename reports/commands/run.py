@@ -212,6 +212,8 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
     check_chaos(options.chaos)
     if options.client != "as-written" and options.tier != "live" and options.broker == REFERENCE:
         raise UsageError(f"--client {options.client} is for the live world; add --tier live")
+    if options.speed is not None and options.tier == "simulated":
+        raise UsageError(f"--speed {options.speed}: virtual time waits for nothing; leave it out, or add --tier live")
     live = options.tier == "live" or options.broker != REFERENCE
     drawn = options.programs
     if drawn is None:

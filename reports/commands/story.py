@@ -10,7 +10,6 @@ from pathlib import Path
 
 from brokerproof.conformance.brokers import check_broker, make_adapter
 from brokerproof.conformance.brokers.activemq import DEFAULT, DEFAULT_OFFERS, DEFAULT_SPEC
-from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, VIOLATED, SuiteProblem, UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.program import Program
@@ -151,7 +150,7 @@ def _lively(options: argparse.Namespace, story: Story | None, plan: list[tuple[s
     cast = [(name, adapter.cast(program)) for name, program in plan]
     refusals = (adapter.refusal(program) for _, program in cast)
     why = next(filter(None, refusals), "") if story is None else unshown(story, adapter)
-    needed_ms = max(real_ms(program, adapter.rate(program).times) for _, program in cast)
+    needed_ms = max(adapter.real_ms(program) for _, program in cast)
     if needed_ms > REAL_MS_MAX:
         why = why or f"it would take {needed_ms // 1000} s; give a higher --speed"
     if why:

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.live import plan_of, real_ms, run_live
+from brokerproof.conformance.running.live import plan_of, run_live
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from tests.live.bench import make_laboratory
 from tests.tools import not_run

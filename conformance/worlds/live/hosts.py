@@ -489,8 +489,10 @@ class Hosts:
         width_ms = (found.t1_ns - found.t0_ns) // (2 * NS_PER_MS)
         real_ms = TOLERANCE_MS if self.rate.times == 1 else START_MS * self.rate.times
         if abs(offset_ms - clock.offset_ms) > real_ms + width_ms:
+            why = "libfaketime has no effect on this process, `brokerproof doctor` tells why"
+            if self.rate.times > 1:
+                why = f"its process does not live {self.rate.times} times as fast, or began too late; lower --speed"
             raise SuiteProblem(
-                f"the clock of host {host.name} is {offset_ms} ms from real time, "
-                f"the program says {clock.offset_ms} ms; libfaketime has no effect on this process, "
-                "`brokerproof doctor` tells why"
+                f"the clock of host {host.name} is {offset_ms} ms from true time, "
+                f"the program says {clock.offset_ms} ms; {why}"
             )

@@ -65,6 +65,7 @@ def test_its_steps_take_less_real_time() -> None:
 def test_only_what_bears_it_is_hastened() -> None:
     assert make_adapter("reference", speed=50).rate(waits()).times == 50
     assert make_adapter("reference").rate(waits()) == REAL
+    assert make_adapter("reference", speed=50, client="openwire").speed == 50
     with pytest.raises(UsageError, match="leave it out"):
         make_adapter("coilmq", speed=2)
     with pytest.raises(UsageError, match="1 to 100"):

@@ -126,6 +126,8 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
             "no judged requirement matches 'XYZ-*'",
         ),
         (["list", "--requirement", "XYZ-*"], USAGE, "no judged requirement matches 'XYZ-*'"),
+        (["run", "--speed", "10", "--tier", "simulated"], USAGE, "virtual time waits for nothing"),
+        (["replay", "--seed", "1", "--speed", "10"], USAGE, "virtual time waits for nothing"),
     ],
 )
 def test_run_refuses_nonsense(

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 import brokerproof.conformance.corpus
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.corpus.stories import file_text, main, stories
 from brokerproof.conformance.experiment.program import check_program
-from brokerproof.conformance.running.live import REAL_MS_MAX, real_ms
+from brokerproof.conformance.running.live import REAL_MS_MAX
 from brokerproof.conformance.running.outcomes import outcomes
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 

@@ -14,6 +14,7 @@ from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.casting import owns
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
@@ -32,7 +33,6 @@ from brokerproof.conformance.running.live import (
     live_runs,
     plan_of,
     random_plan,
-    real_ms,
     refused_by,
     refused_run,
     run_live,
@@ -130,7 +130,7 @@ def test_the_speed_chooses_what_is_played_and_how_long_it_may_take() -> None:
     name = "discarded-and-welcome-elsewhere"
     fast, slow = make_adapter("reference", speed=20), make_adapter("reference")
     assert fast.rate(programs()[name]).times > 1 == slow.rate(programs()[name]).times
-    assert runs._ms(fast, programs()[name]) < runs._ms(slow, programs()[name])
+    assert fast.real_ms(programs()[name]) < slow.real_ms(programs()[name])
     assert len(plan_of(fast)) >= len(plan_of(slow))
     fast.speed, options = 10, SuiteOptions(tier="live", speed=10, live_programs=100)
     drawn, plain = (dict(runs.random_plan(one, options, Allowance())) for one in (fast, slow))
@@ -335,6 +335,6 @@ def test_the_reason_is_what_the_broker_lacks_whatever_kept_a_program_away() -> N
 def test_what_crosses_a_slow_link_takes_its_time() -> None:
     program = programs()["large-message-over-a-slow-stomp-link"]
     fast = msgspec.structs.replace(program, links=[])
-    assert runs.real_ms(program) - runs.real_ms(fast) == 10_000  # 500 kB at 50 kB/s
+    assert real_ms(program) - real_ms(fast) == 10_000  # 500 kB at 50 kB/s
     many = fast.with_steps([Send(count=30_000)])
-    assert runs.real_ms(many) == 140_000, "5 ms for each after 2,000"
+    assert real_ms(many) == 140_000, "5 ms for each after 2,000"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.brokers.pacing import real_ms
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.corpus import programs
@@ -14,7 +15,7 @@ from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.results import SuiteEvent, SuiteFinished, SuiteStarted
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.live import live_runs, real_ms
+from brokerproof.conformance.running.live import live_runs
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import quick_plan
 from brokerproof.reports.commands import run as command
