@@ -187,7 +187,7 @@ def excluded_gets_no_letter(facts: Facts, copy: Copy) -> Findings:
     """
     event = copy.send.event
     if copy.dead_letters:
-        yield from _excluded(copy)
+        yield from _excluded(facts, copy)
     elif drained(facts, facts.destination(DEAD_LETTERS)):
         if not _is_kept(copy):
             if maybe_rejected(copy):
@@ -201,8 +201,10 @@ def _is_kept(copy: Copy) -> bool:
     return copy.dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=False)
 
 
-def _excluded(copy: Copy) -> Findings:
+def _excluded(facts: Facts, copy: Copy) -> Findings:
     """It has dead letters, perhaps on the queue on which it must not have any."""
+    if copy.send.event.again and not facts.simulated:
+        return  # a real broker throws out what it has already (ActiveMQ: "duplicate paged in from cursor")
     kept, shared = _is_kept(copy), copy.dest.applied.is_shared()
     for letter in copy.dead_letters:
         limited = copy.dest.topic and copy.dest.applied.entry.pending_message_limit is not None
@@ -221,7 +223,7 @@ def excluded_from_own(facts: Facts) -> list[Copy]:
 def excluded_gets_no_letter_there(facts: Facts, copy: Copy) -> Findings:
     """What a dead-letter strategy excludes gets no letter on a queue of its own either."""
     if copy.dead_letters:
-        yield from _excluded(copy)
+        yield from _excluded(facts, copy)
     elif drained(facts, facts.destination(copy.dest.applied.own_dead_letters())):
         if not _is_kept(copy) and rejection(facts, copy) is not None:
             yield held("no-dead-letter", "a non-persistent message was rejected")

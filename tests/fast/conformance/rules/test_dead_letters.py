@@ -195,6 +195,13 @@ def test_what_a_strategy_excludes_gets_no_letter(letter: bool, expected: tuple[V
     assert kind(given_to(entry, letter=letter), "RDL-018") is SILENT, "it was rejected"
 
 
+@pytest.mark.parametrize(("world", "expected"), [("live", SILENT), ("simulated", FAILS)])
+def test_what_came_again_may_be_dead_because_it_was_there(world: str, expected: VerdictKind) -> None:
+    """ActiveMQ makes a dead letter of the second one."""
+    run = Clocked(world=world).at(1).post("p0/1", persistent=False, again=True).at(5000).close()
+    assert kind(run.dead_letter("p0/1").at(6000).finish(), "RDL-018") is expected
+
+
 # -- RDL-021, RDL-022
 
 
