@@ -29,6 +29,7 @@ from brokerproof.conformance.worlds.live.agent import OWN_MS, AgentHost, await_l
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS, HostClock, Sample
 from brokerproof.conformance.worlds.live.links import Path
 from brokerproof.conformance.worlds.live.names import RunNames
+from brokerproof.conformance.worlds.live.patience import BEHIND_MS, STALLED_MS, Patience
 from brokerproof.conformance.worlds.port import Outcome
 from brokerproof.conformance.worlds.scheduler import lock_step
 
@@ -44,15 +45,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.worlds.port import Recorder, Waiting
 
 T = TypeVar("T")
-#: How long an answer of the broker may take: on a stalled link as in the simulation, on an open one as slow machines
-#: need; behind a request that went unanswered less than anybody is judged by, for who reads no further answers nothing,
-#: and behind a stall, where no answer can pass; on another connection to a broker that left one on an open link
-#: unanswered.
-STALLED_MS = 1000
-STUCK_MS = 50
-OPEN_MS = 10_000
-BEHIND_MS = 500
-MUTE_MS = 2000
 #: How long a broker's log may lag behind what it does.
 LOG_MS = 50
 #: How long the end of a process may lag behind that of its sockets.
@@ -98,10 +90,7 @@ class Hosts:
         self.strained = ""
         #: Client -> when the broker ended its connection, where a tap saw it.
         self._ended_ns: dict[str, int] = {}
-        #: Clients whose last request on their connection was not answered.
-        self._unanswered: set[str] = set()
-        #: Brokers that left one unanswered for ``OPEN_MS``.
-        self._mute: set[str] = set()
+        self.patience = Patience(rate, laboratory.never)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -233,16 +222,17 @@ class Hosts:
     def ask_broker(self, client: ClientState, operation: AnyOperation) -> Waiting[tuple[Outcome, dict[str, Any]]]:
         """A request that the broker must answer; what it tells, beside its outcome."""
         t0_ns = self.now_ns()
-        patience_ms = self.patience_ms(client)
+        patience_ms = self.patience_ms(client, operation)
         if isinstance(operation, ops.Connect):
-            self._unanswered.discard(client.name)
+            self.patience.connects(client.name)
             if self.state.broker.scarce:
                 patience_ms = STALLED_MS
         reply = yield from self.ask(client.name, operation, patience_ms)
         if reply is None or (reply.ok is None and reply.fail is None):
-            self.unanswered(client.name, self.broker_of(client), (self.now_ns() - t0_ns) // NS_PER_MS)
+            waited_ms = (self.now_ns() - t0_ns) // NS_PER_MS
+            self.patience.unanswered(client.name, self.broker_of(client), operation, waited_ms)
         else:
-            self._unanswered.discard(client.name)
+            self.patience.answered(client.name, operation)
         if reply is None:
             return Outcome(t0=t0_ns, t1=self.now_ns(), result="unknown"), {}
         outcome = Outcome(t0=self.run_ns(reply.t0), t1=self.run_ns(reply.t1))
@@ -262,19 +252,9 @@ class Hosts:
             outcome.stamps = told  # of a refused one, too
         return outcome, told
 
-    def unanswered(self, client: str, broker: str, waited_ms: int) -> None:
-        """A broker has not answered a client."""
-        self._unanswered.add(client)
-        if waited_ms >= OPEN_MS * self.rate.times:
-            self._mute.add(broker)
-
-    def patience_ms(self, client: ClientState) -> int:
+    def patience_ms(self, client: ClientState, operation: AnyOperation) -> int:
         """How long the broker's answer to a client may take."""
-        if client.stalled:
-            return STUCK_MS if client.name in self._unanswered else STALLED_MS
-        if client.name in self._unanswered:
-            return BEHIND_MS * self.rate.times
-        return (MUTE_MS if self.broker_of(client) in self._mute else OPEN_MS) * self.rate.times
+        return self.patience.ms(client, self.broker_of(client), operation)
 
     def stir(self) -> None:
         """Something happens."""

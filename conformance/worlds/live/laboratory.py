@@ -58,6 +58,8 @@ class Laboratory:
         self._toxiproxy: ToxiproxyServer | None = None
         self._idle: list[AgentHost] = []
         self._names: dict[str, int] = {}
+        #: Kinds of requests that the broker did not answer (``patience``).
+        self.never: set[str] = set()
         #: Several runs at once may happen here.
         self._lock = threading.Lock()
         self._collectors = Collectors(self.release)

@@ -283,7 +283,8 @@ class LivePort:
         request = ops.Connect(url=access.url.replace("{host}", host).replace("{port}", str(port)), **options)
         for _ in range(_CONNECT_TRIES):
             if client.name in self._doubted:
-                yield from hosts.ask(client.name, ops.Leave(host=client.name, how="drop"), hosts.patience_ms(client))
+                drop = ops.Leave(host=client.name, how="drop")
+                yield from hosts.ask(client.name, drop, hosts.patience_ms(client, drop))
                 self._doubted.discard(client.name)
             outcome, told = yield from hosts.ask_broker(client, request)
             if not (outcome.refusal or "").startswith(_CONNECTED):
@@ -380,7 +381,7 @@ class LivePort:
             hosts.inboxes.pop(operation.consumer, None)
             # Only a library that waits for the broker can be late here; then the goodbye may or may not have been
             # heard.
-            reply = yield from hosts.ask(client.name, operation, hosts.patience_ms(client))
+            reply = yield from hosts.ask(client.name, operation, hosts.patience_ms(client, operation))
             said = reply is not None and reply.ok is not None
             outcome.t0 = self.true_ns() if reply is None else hosts.run_ns(reply.t0)
         else:

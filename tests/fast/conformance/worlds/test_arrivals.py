@@ -24,7 +24,7 @@ def test_what_is_not_this_programs_is_heard_where_nobody_else_listens(dest: str,
     """Advisories, and a queue manager's reports without data."""
     temporary = Destination("~c0", "temporary", host="c0")
     state: Any = SimpleNamespace(destinations=Destinations([*queues("q0"), temporary]))
-    laboratory: Any = None
+    laboratory: Any = SimpleNamespace(never=set())
     recorder = Recorder()
     hosts = Hosts(laboratory, state, recorder)
     hosts.dest_of["c0/1"] = dest

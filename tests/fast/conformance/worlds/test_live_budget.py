@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from brokerproof.chaos.rates import REAL
-from brokerproof.conformance.experiment.destinations import Destinations, queues
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.history import Consume, Phase, Send, Skipped
 from brokerproof.conformance.experiment.steps import Advance
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.running.under_test import experiment
-from brokerproof.conformance.worlds.live.hosts import BEHIND_MS, MUTE_MS, OPEN_MS, STALLED_MS, STUCK_MS, Hosts
+from brokerproof.conformance.worlds.live.patience import BEHIND_MS, MUTE_MS, OPEN_MS, STALLED_MS, STUCK_MS, Patience
 from brokerproof.conformance.worlds.live.port import LivePort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
@@ -26,6 +26,11 @@ def port_after(ms: int, *, is_over: bool = False) -> LivePort:
     port.hosts = known
     port._rate = REAL
     return port
+
+
+def client(name: str) -> Any:
+    """One whose link flows."""
+    return SimpleNamespace(name=name, stalled="")
 
 
 def test_its_time_is_over_when_it_is_used_up_or_nobody_has_more() -> None:
@@ -46,15 +51,24 @@ def test_what_comes_after_is_skipped_and_what_was_sent_comes_to_light(monkeypatc
 
 
 def test_a_broker_that_left_somebody_without_an_answer_is_waited_for_less() -> None:
-    state: Any = SimpleNamespace(destinations=Destinations(queues("q0")), broker=SimpleNamespace(name="b"))
-    nobody: Any = None
-    hosts = Hosts(nobody, state, nobody)
-    one, other = (SimpleNamespace(name=name, stalled="", spec=SimpleNamespace(at="")) for name in ("c0", "c1"))
-    patience: Any = hosts.patience_ms
-    assert patience(one) == patience(other) == OPEN_MS
-    hosts.unanswered("c0", "b", OPEN_MS - 1)
-    assert (patience(one), patience(other)) == (BEHIND_MS, OPEN_MS)
-    hosts.unanswered("c0", "b", OPEN_MS)
-    assert (patience(one), patience(other)) == (BEHIND_MS, MUTE_MS)
+    one, other = (client(name) for name in ("c0", "c1"))
+    patience, ack = Patience(REAL, set()), ops.Send(host="c0", dest="q0", message="c0/1")
+    assert patience.ms(one, "b", ack) == patience.ms(other, "b", ack) == OPEN_MS
+    patience.unanswered("c0", "b", ack, OPEN_MS - 1)
+    assert (patience.ms(one, "b", ack), patience.ms(other, "b", ack)) == (BEHIND_MS, OPEN_MS)
+    patience.unanswered("c0", "b", ack, OPEN_MS)
+    assert (patience.ms(one, "b", ack), patience.ms(other, "b", ack)) == (BEHIND_MS, MUTE_MS)
     one.stalled = other.stalled = "client"
-    assert (patience(one), patience(other)) == (STUCK_MS, STALLED_MS)
+    assert (patience.ms(one, "b", ack), patience.ms(other, "b", ack)) == (STUCK_MS, STALLED_MS)
+
+
+def test_what_a_broker_never_answers_costs_later_runs_little() -> None:
+    never: set[str] = set()
+    subscribe, commit = ops.Subscribe(host="c0", dest="q0", consumer="c0/1"), ops.Commit(host="c0", tx="c0/tx1")
+    Patience(REAL, never).unanswered("c0", "b", subscribe, OPEN_MS)
+    later = Patience(REAL, never)
+    assert (later.ms(client("c0"), "b", subscribe), later.ms(client("c0"), "b", commit)) == (BEHIND_MS, OPEN_MS)
+    later.unanswered("c0", "b", subscribe, BEHIND_MS)
+    assert later.ms(client("c0"), "b", commit) == OPEN_MS, "its connection is as good as any"
+    later.answered("c0", subscribe)
+    assert Patience(REAL, never).ms(client("c0"), "b", subscribe) == OPEN_MS

@@ -29,7 +29,7 @@ class Run:
         process: Any = SimpleNamespace(channel=Channel(ours, "a"), poll=lambda: None, log_tail=lambda: "")
         state: Any = SimpleNamespace(destinations=SimpleNamespace(declared=[]))
         self.recorder = Recorder()
-        laboratory: Any = None
+        laboratory: Any = SimpleNamespace(never=set())
         self.hosts = Hosts(laboratory, state, self.recorder)
         self.hosts.agents["c0"] = AgentHost("a", "stomp", process, None)
         self._sockets = [ours, self.its]
