@@ -302,8 +302,22 @@ def _said(error: str, raw: dict[str, Any]) -> str:
     value: Any = raw
     for part in filter(None, re.split(r"[.\[\]]", place)):
         value = value.get(part) if isinstance(value, dict) else value[int(part)] if part.isdigit() else None
+    words = _words(place)
+    if words and isinstance(value, str):
+        return f"{place}: {value!r} is none; {suggestion(value, words)}known: {', '.join(words)}"
     shown = f" (it is {value!r})" if place and not isinstance(value, dict) else ""
     return f"{place or 'the file'}: {_PLACE.sub('', error)}{shown}; docs/profiles.md shows every line"
+
+
+def _words(place: str) -> list[str]:
+    """What a line takes that takes certain words."""
+    hint: Any = Profile
+    for part in filter(None, place.split(".")):
+        table = _table_of(hint)
+        hint = None if table is None else get_type_hints(table, include_extras=True).get(part)
+    parts = (hint,) if get_origin(hint) is Literal else get_args(hint)
+    words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    return [*words, "a number"] if words and any(get_origin(part) is Annotated for part in parts) else words
 
 
 def _check(located: Located) -> None:

@@ -57,7 +57,7 @@ def test_what_we_ship_is_read(path: Path) -> None:
             "capabilities: nothing needs 'selector'; did you mean 'selectors'?",
         ),
         ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
-        ('[promises]\nreject = "ignore"', "promises.reject: Invalid enum value 'ignore' (it is 'ignore')"),
+        ('[promises]\nreject = "ignore"', "promises.reject: 'ignore' is none; known: redeliver, dead-letter, drop"),
         ('[start]\ncommand = ["x"]\nspeed = 0', "start.speed: Expected `int` >= 1 (it is 0)"),
         ('[settings]\ntimestamping = ["-t"]', 'settings: nothing takes them; put "{settings}" into start.command'),
         ('[names.stomp]\nqueue = "/queue/x"', "names.stomp.queue: '/queue/x' must hold {name} once"),
