@@ -101,8 +101,8 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
             guessed += max(window.session.prefetch, window.held + window.doubted)
         elif tables.may_send_again(window.session):
             unsure += min(window.undone, max(0, window.held - window.session.prefetch))  # it waits for room again
-        elif window.session.traits.seen_when_taken and tables.vain.get(window.session.name):
-            guessed += 1  # what came when the call was just over
+        elif window.session.traits.seen_when_taken:
+            guessed += tables.unseen.get(window.session.name, 0)
         if not tables.simulated and touches(window.session.client.busy, reading.span):
             guessed += window.session.prefetch  # a real slow link may still carry them
     for browser in tables.lookers.values():

@@ -82,7 +82,7 @@ from brokerproof.conformance.facts.settling import (
     unpledge,
 )
 from brokerproof.conformance.facts.slow_links import mark_slow_links
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.tables import Tables
 from brokerproof.conformance.facts.transacting import begin, end, ends_by_reject, send_in_transaction
 
@@ -343,7 +343,10 @@ class Recording:
 
     def _poll(self, event: Poll) -> None:
         self.tables.polls.append(event)
-        self.tables.vain[event.consumer] = event.message is None
+        late = event.timeout_ms is not None and event.t1 - event.t0 > event.timeout_ms * NS_PER_MS
+        unseen = self.tables.unseen.get(event.consumer, 0)
+        more = unseen + 1 if late else max(0, unseen - 1)
+        self.tables.unseen[event.consumer] = max(1, unseen) if event.message is None else more
 
     def _consume(self, event: Consume) -> None:
         delivery = self._delivery(event.consumer, event.message)

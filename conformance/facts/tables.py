@@ -90,7 +90,7 @@ class Tables:
                  "operations", "paged", "pauses", "phase", "phases", "polls", "probes", "queue_readings",
                  "queue_rests", "readings", "redeliveries_max", "rejected", "resets", "restarts", "rests", "rests_ns",
                  "sends", "sent_bytes", "sessions", "settle", "simulated", "strains", "subscriptions", "transactions",
-                 "uncommitted", "unnamed", "unproved", "unsure", "vain", "virtual_queues", "volatile", "wild")
+                 "uncommitted", "unnamed", "unproved", "unseen", "unsure", "virtual_queues", "volatile", "wild")
     # fmt: on
 
     def __init__(self, header: Header) -> None:  # noqa: PLR0915 - one table a line
@@ -127,7 +127,7 @@ class Tables:
         #: Browsers that are there, or may be.
         self.lookers: dict[str, Browser] = {}
         self.browsings: list[Browser] = []
-        self.polls, self.vain = list[Poll](), dict[str, bool]()  # vain: consumers whose last call brought nothing
+        self.polls, self.unseen = list[Poll](), dict[str, int]()  # consumer -> what may have come after calls were over
         self.probes, self.acknowledges = list[Probe](), list[Acknowledge]()
         self.operations: list[Operate] = []
         self.moves: list[Operate] = []  # from the beginning of the pass: what they move may arrive before their answer
