@@ -103,6 +103,12 @@ def test_a_death_while_waiting_leaves_one_copy(letters: int, outcome: str) -> No
     assert judged(run.finish())["DLY-017"].outcome == outcome
 
 
+def test_who_is_delivered_has_not_died_while_waiting() -> None:
+    """ActiveMQ gives a message that is due a new expiration."""
+    run = started().post("p0/1", delay_ms=100, ttl_ms=50).at(120).deliver("c0/1", "p0/1").close(at_ms=500)
+    assert judged(run.finish())["DLY-017"].outcome == ""
+
+
 # -- DLY-018, DLY-019
 
 
