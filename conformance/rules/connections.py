@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, Closed
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, Closed, Leave
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
@@ -53,7 +53,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
         return "a request was refused"
     # It may have been seen to end before its client was told that its goodbye was over.
     for one in client.ends:
-        is_the_loss = (one.t0, one.t1) == (event.t0, event.t1)  # noted beside the end that its agent saw
+        # Noted beside the end that its agent saw; the broker may have ended it earlier.
+        is_the_loss = isinstance(one, Leave) and one.how == "drop" and one.t1 == event.t1
         if begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) and not is_the_loss:
             return "its client ended it"
     past = any(one.host == client.name for one in facts.acknowledges)

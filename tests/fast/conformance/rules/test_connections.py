@@ -97,3 +97,12 @@ def test_a_goodbye_ends_a_connection_before_it_is_told(seen_ms: int, verdict: Ve
     story.now_ms = 100
     story._add(Leave, "c0", 20, result="ok", how="close")
     assert told(story.phase("end")).verdict is verdict
+
+
+@pytest.mark.parametrize(("how", "verdict"), [("drop", VerdictKind.VIOLATED), ("close", VerdictKind.SATISFIED)])
+def test_the_loss_that_an_end_is_to_its_client_is_no_cause(how: str, verdict: VerdictKind) -> None:
+    """The end may have left the broker before it was seen, and the loss of the consumers begins then."""
+    story = connected().at(120).closed("c0", reason="end")
+    story.now_ms = 100
+    story._add(Leave, "c0", 20, result="ok", how=how)
+    assert told(story.phase("end")).verdict is verdict
