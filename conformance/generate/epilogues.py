@@ -199,6 +199,26 @@ def with_slow_message(chooser: Chooser, program: Program) -> Program:
     return _with_own(program, ("l.0",), [PolicySpec("l.0")], steps)
 
 
+def _gives_up(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
+    return (program.broker.redeliveries_max or 0) > 0 and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+
+
+def with_lost_links(chooser: Chooser, program: Program) -> Program:
+    """A message is taken, and the link lost, as often as the broker delivers it again, and perhaps once more."""
+    clients, most = len(program.clients()), program.broker.redeliveries_max or 0
+    who, producer = chooser.below(clients), chooser.below(clients)
+    times = most + one_of(chooser, (1, 0, 1))
+
+    def steps(first: int) -> list[AnyStep]:
+        found: list[AnyStep] = [Send(host=producer, dest=first, count=1 + chooser.below(2))]
+        for _ in range(times):
+            found.append(Subscribe(host=who, dest=first, prefetch=10, ack="individual"))
+            found += [Take(host=who, deadline_ms=200, count=2), Leave(host=who, how=one_of(chooser, ("drop", "kill")))]
+        return [*found, Settle()]
+
+    return _with_own(program, ("v.0",), [PolicySpec("v.0")], steps)
+
+
 #: What a program must have for one of these, how many of 100 such programs have it, and how it is made.
 EPILOGUES: Final[
     tuple[
@@ -214,6 +234,7 @@ EPILOGUES: Final[
     (_is_slow, 30, with_slow_message),
     (_has_delays, 6, with_full_neighbour),
     (_has_jms, 4, with_divided_batch),
+    (_gives_up, 60, with_lost_links),
 )
 
 

@@ -229,7 +229,7 @@ def _draw_connector(chooser: Chooser) -> ConnectorSpec:
         connect_timeout_ms=one_of(chooser, (30_000, 1000, 200, 0)),
         read_timeout_ms=one_of(chooser, (0, 150, 2000)) if chooser.flag(30) else 0,
         write_timeout_ms=one_of(chooser, (0, 1000)) if chooser.flag(30) else 0,
-        heart_beat_grace=one_of(chooser, (1.0, 2.5)) if chooser.flag(30) else 1.0,
+        heart_beat_grace=one_of(chooser, (1.0, 2.5, 1.5)) if chooser.flag(30) else 1.0,
     )
 
 
@@ -284,7 +284,7 @@ def _draw_windows(chooser: Chooser) -> dict[str, Any]:
     return {
         "queue_prefetch": one_of(chooser, (None, 5, 1)),
         "durable_topic_prefetch": one_of(chooser, (None, 3, 1)),
-        "pending_message_limit": one_of(chooser, (None, 2, 0, 5)),
+        "pending_message_limit": one_of(chooser, (None, 2, 0, 5, 1)),
         "topic_inflight_stats": not chooser.flag(30),
     }
 

@@ -77,6 +77,18 @@ class ForgetsCopy(DeadLetter):
         return False
 
 
+class DropsSpent(DeadLetter):
+    """What has reached the limit gets no letter."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self._most = config.redeliveries_max
+
+    def eligible(self, message: Message, source: str, expired: bool) -> bool:
+        spent = 0 <= self._most < message.redelivery_count
+        return not spent and super().eligible(message, source, expired)
+
+
 class KeepsExpiration(DeadLetter):
     """The dead letter keeps the expiration that killed it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants import time_to_live
-from brokerproof.conformance.mutants.clocks import expiry, stamping
+from brokerproof.conformance.mutants.clocks import DropsSpent, expiry, stamping
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
 from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
@@ -475,6 +475,8 @@ ALL = (
            lambda config: LimitLess(config.redeliveries_max)),
     Mutant("redelivery-limit-one-more", "RDL-026", "A limit of redeliveries is one more than promised.", "redelivery",
            lambda config: LimitMore(config.redeliveries_max)),
+    Mutant("redelivery-limit-drops", "RDL-028", "What has reached the limit of redeliveries vanishes.", "dead_letter",
+           DropsSpent),
     Mutant("virtual-topic-forgets-a-queue", "GEN-048", "The last queue of a virtual topic gets no copy.", "routing",
            fresh(ForgetsLastCopy)),
     Mutant("composite-forgets-a-name", "GEN-049", "The last of several names gets no copy.", "routing",

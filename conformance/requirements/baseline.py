@@ -296,6 +296,7 @@ BASELINE: tuple[str, ...] = (
     "RDL-025",
     "RDL-026",
     "RDL-027",
+    "RDL-028",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -1,5 +1,5 @@
 """How often a message is tried again, by its library or by the broker, and what then becomes of it (RDL-007, -012,
--013, -023 to -026).
+-013, -023 to -026, -028).
 """
 
 from __future__ import annotations
@@ -317,6 +317,27 @@ def given_up_at_the_limit(facts: Facts, copy: Copy) -> Findings:
     elif copy.dead_letters and failures(copy) <= most and _is_unrejected(facts, copy):
         why = f"it was delivered in vain {failures(copy)} times at most, and {most + 1} times are promised"
         yield broken("too-early", copy, copy.deliveries[-1], copy.dead_letters[0], why=why)
+
+
+def spent(facts: Facts) -> list[tuple[Copy, Delivery]]:
+    """Copies that were lost with their consumers once more often than the broker promises to deliver them again, and
+    the last of these deliveries.
+    """
+    found = [(copy, [one for one in copy.deliveries if _failed(one)]) for copy in limited(facts)]
+    return [(copy, failed[-1]) for copy, failed in found if len(failed) > facts.redeliveries_max]
+
+
+@rule("RDL-028", over=spent, handles=but("restart"))
+def given_up_leaves_a_letter(facts: Facts, row: tuple[Copy, Delivery]) -> Findings:
+    """What a broker gives up because it was delivered in vain too often becomes a dead letter, if its kind does."""
+    copy, last = row
+    if copy.dead_letters:
+        yield held("dead-lettered", "as often as promised")
+        return
+    made = (last.session.lost_ns, facts.end_ns)
+    gone = copy.deliveries[-1] is last and unexplained(facts, copy, rejected=True)
+    if gone and not maybe_timed_out(facts, copy, made[1]) and collected(facts, copy, owed(facts, copy, made[1]), made):
+        yield broken("vanished", copy, last, why="it was delivered in vain as often as is promised")
 
 
 def _is_unrejected(facts: Facts, copy: Copy) -> bool:

@@ -218,11 +218,12 @@ def _was_kept_waiting(facts: Facts, send: Send) -> bool:
 class Asked(NamedTuple):
     """A send outside transactions: ``full``: what it needs was full all the time that it took, in files
     alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: the most that may
-    have been there of its kind.
+    have been there of its kind; ``spooled``: the most that may have been in temporary files.
     """
 
     send: Send
     before: int
+    spooled: int
     full: bool
     surely: bool
     other_full: bool
@@ -249,10 +250,11 @@ def asked(facts: Facts) -> list[Asked]:
         event, kind = send.event, int(send.event.persistent)
         # What is sent to a temporary queue is kept in no store, nor what a topic keeps for nobody.
         stored = _is_stored(send)
-        if (stored or _is_published(send)) and event.tx is None and send.dest.kind != "temporary":
+        if (stored or send.dest.kind == "topic") and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
             states = (stored and lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
-            found.append(Asked(send, sent[kind].before(event, _charge(facts, event)), *states))
+            before = [of.before(event, _charge(facts, event)) for of in sent]
+            found.append(Asked(send, before[kind], before[0], *states))
     return found
 
 
@@ -264,11 +266,6 @@ def _is_stored(send: Send) -> bool:
     there = [one for one in there if send.event.t1 < one.sure_ns]
     sure = any(one.begin.result == "ok" and one.begin.t1 < send.event.t0 for one in there if one.begin is not None)
     return send.event.persistent and send.dest.kind == "topic" and sure
-
-
-def _is_published(send: Send) -> bool:
-    """Whether it goes to a topic and needs nothing but temporary files."""
-    return send.dest.kind == "topic" and not send.event.persistent
 
 
 class _Steps:
@@ -397,11 +394,15 @@ def full_files_accept_nothing(_facts: Facts, one: Asked) -> Findings:
 def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
-    room = rooms(facts)[int(event.persistent)]
-    untold = (one.send.dest.topic and event.persistent) or facts.paged or _was_flooded(facts, one.send)
-    untold = untold or (not event.persistent and _keeps_advisories(facts))
-    if not untold and one.before + event.size < room and (names_room(one.send) or _was_kept_waiting(facts, one.send)):
+    files, store = rooms(facts)
+    room, spools = store if event.persistent else files, _may_be_spooled(facts, one.send)
+    untold = facts.paged or _was_flooded(facts, one.send)
+    untold = untold or ((spools or not event.persistent) and _keeps_advisories(facts))
+    fits = one.before + event.size < room or (not room and event.persistent and one.send.dest.topic)
+    if event.persistent and spools:
+        fits = fits and (not files or one.spooled + event.size < files)
+    if not untold and fits and (names_room(one.send) or _was_kept_waiting(facts, one.send)):
         outcome = "refused" if event.result == "fail" else "waits"
-        yield broken(outcome, one.send, why=f"at most {one.before} of {room} bytes were there")
+        yield broken(outcome, one.send, why=f"at most {one.before} of {room or 'all'} bytes were there")
     elif event.result == "ok" and one.other_full:
         yield held("went-through", "temporary files were full" if event.persistent else "the store was full")

@@ -44,11 +44,14 @@ def compare(tried: Sequence[tuple[str, str, list[str]]]) -> Outcome:
     name, shortest = "", ""
     with seldom_collected():
         for count, (candidate, digest, known) in enumerate(tried, start=1):
-            history = simulate(program_named(candidate))
-            if digest_of(history) == digest:
-                continue
-            by = [requirement for requirement in violated_in(history) if requirement not in known]
-            text = history.encode().decode()
+            try:
+                history = simulate(program_named(candidate))
+                if digest_of(history) == digest:
+                    continue
+                by = [requirement for requirement in violated_in(history) if requirement not in known]
+                text = history.encode().decode()
+            except MemoryError:  # it makes more and more, and the system refuses
+                return {"kind": "hung", "by": [], "program": candidate, "history": "", "programs": count}
             if by:
                 return {"kind": _kind(history), "by": by, "program": candidate, "history": text, "programs": count}
             if not name or len(text) < len(shortest):

@@ -21,6 +21,7 @@ from brokerproof.conformance.generate.epilogues import (
     with_dying_backlog,
     with_epilogue,
     with_full_neighbour,
+    with_lost_links,
     with_slow_message,
     with_small_backlogs,
 )
@@ -71,13 +72,15 @@ def prepared() -> Program:
         ("DLY-034", with_full_neighbour, 64 * 1024 * 1024),
         ("RDL-013", with_divided_batch, 64 * 1024 * 1024),
         ("INA-012", with_slow_message, 64 * 1024 * 1024),
+        ("RDL-028", with_lost_links, 64 * 1024 * 1024),
     ],
 )
 def test_each_is_about_something(
     requirement: str, make: Callable[[Chooser, Program], Program], memory_bytes: int
 ) -> None:
     assert requirement in RULES
-    broker = msgspec.structs.replace(prepared().broker, memory_limit_bytes=memory_bytes)
+    most = 3 if make is with_lost_links else None
+    broker = msgspec.structs.replace(prepared().broker, memory_limit_bytes=memory_bytes, redeliveries_max=most)
     frame = msgspec.structs.replace(prepared(), broker=broker)
     said: list[VerdictKind] = []
     for seed in range(12):
@@ -94,4 +97,4 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
         drawn = with_epilogue(SeededChooser(seed), bare(), ())
         assert drawn.destinations == queues("q0")
         assert drawn.steps == []
-    assert len(EPILOGUES) == 4
+    assert len(EPILOGUES) == 5

@@ -17,6 +17,7 @@ from brokerproof.conformance.mutants.automatic.mutations import (
     sample_of,
     source_files,
 )
+from brokerproof.conformance.running.automatic import comparing
 from brokerproof.conformance.running.automatic.coverage import lines_of
 
 SOURCE: Final = '''"""What it is."""
@@ -159,3 +160,12 @@ def test_lines_of_functions_can_be_executed() -> None:
 def test_a_diff_shows_the_change() -> None:
     mutation: Mutation = mutations_of("core/box.py", SOURCE)[0]
     assert [line for line in mutation.diff().splitlines() if line[0] in "+-"] == ["-LIMIT = 7", "+LIMIT = 6"]
+
+
+def test_a_broker_that_makes_more_and_more_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(program: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(comparing, "simulate", refused)
+    outcome = comparing.compare([("seed-1", "", []), ("seed-2", "", [])])
+    assert (outcome["kind"], outcome["program"], outcome["programs"]) == ("hung", "seed-1", 1)

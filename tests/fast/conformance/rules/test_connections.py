@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END, Leave
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
@@ -97,3 +98,25 @@ def test_a_goodbye_ends_a_connection_before_it_is_told(seen_ms: int, verdict: Ve
     story.now_ms = 100
     story._add(Leave, "c0", 20, result="ok", how="close")
     assert told(story.phase("end")).verdict is verdict
+
+
+@pytest.mark.parametrize(("how", "verdict"), [("drop", VerdictKind.VIOLATED), ("close", VerdictKind.SATISFIED)])
+def test_the_loss_that_an_end_is_to_its_client_is_no_cause(how: str, verdict: VerdictKind) -> None:
+    """The end may have left the broker before it was seen, and the loss of the consumers begins then."""
+    story = connected().at(120).closed("c0", reason="end")
+    story.now_ms = 100
+    story._add(Leave, "c0", 20, result="ok", how=how)
+    assert told(story.phase("end")).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("world", "reason", "verdict"),
+    [
+        ("simulated", "no frame", VerdictKind.VIOLATED),
+        ("simulated", "Channel was inactive for too (>1000) long", VerdictKind.SATISFIED),
+        ("live", "no frame", VerdictKind.SATISFIED),  # in which words a real broker's monitor ends one nobody knows
+    ],
+)
+def test_a_monitor_is_a_cause_if_it_says_so(world: str, reason: str, verdict: VerdictKind) -> None:
+    story = Builder(world, monitor={"c0": MonitorSpec(1000, 500)}).connect("c0").send("c0/1")
+    assert told(story.at(100).closed("c0", reason=reason).phase("end")).verdict is verdict

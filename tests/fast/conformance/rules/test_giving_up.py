@@ -283,6 +283,20 @@ def test_a_limit_of_redeliveries(times: int, options: dict[str, Any], limit: Ver
     assert accused == (set() if explained else lost)
 
 
+@pytest.mark.parametrize(
+    ("times", "options", "verdict"),
+    [
+        (3, {}, HOLDS),
+        (3, {"dead": False}, FAILS),
+        (2, {"dead": False}, SILENT),
+        (3, {"again": True}, SILENT),
+        (3, {"dead": False, "policies": [PolicySpec(dead_letter=DeadLetterSpec("discarding"))]}, SILENT),
+    ],
+)
+def test_what_has_reached_the_limit_is_a_dead_letter(times: int, options: dict[str, Any], verdict: VerdictKind) -> None:
+    assert kind(lost_each_time(times, redeliveries_max=2, **options), "RDL-028") is verdict
+
+
 @pytest.mark.parametrize(("most", "expected"), [(0, HOLDS), (1, FAILS)])
 def test_an_unseen_delivery_may_have_been_the_last(most: int, expected: VerdictKind) -> None:
     """Whoever may have had it counts against the limit, but only who had it counts as having been given too often."""

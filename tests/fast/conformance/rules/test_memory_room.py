@@ -179,6 +179,20 @@ def test_only_what_is_not_stored_is_in_temporary_files(durable: str, verdict: Ve
     assert kind(refused, "MEM-030") is verdict
 
 
+@pytest.mark.parametrize(
+    ("durable", "files", "verdict"),
+    [("d", 3900, FAILS), ("", 3900, SILENT), ("", 100, FAILS), (None, 3900, FAILS)],
+)
+def test_a_persistent_publication_needs_files_for_who_is_not_durable(
+    durable: str | None, files: int, verdict: VerdictKind
+) -> None:
+    story = kept(new(), files, persistent=False)
+    if durable is not None:
+        story.subscribe("c0/1", "t0", durable=durable)
+    story.send("p0/7", "t0", size=1, result="fail", refusal=NO_ROOM)
+    assert kind(story, "MEM-030") is verdict
+
+
 def flood(**fields: Any) -> Builder:
     said = Said("stomp", "good", (0, 0), says="beats", every_ms=100, **fields)
     return new().probe(500, said, Heard())
