@@ -20,12 +20,15 @@ from brokerproof.conformance.experiment.steps import (
     AnyStep,
     Begin,
     Leave,
+    Resume,
     Rollback,
     Send,
     Settle,
+    Stall,
     Subscribe,
     Take,
 )
+from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.frame import LIMITS_BYTES, one_of
 from brokerproof.conformance.generate.sketch import Sketch
 
@@ -197,6 +200,29 @@ def with_slow_message(chooser: Chooser, program: Program) -> Program:
         ]
 
     return _with_own(program, ("l.0",), [PolicySpec("l.0")], steps)
+
+
+def has_room(program: Program) -> bool:
+    """Whether it may end with a consumer that leaves: one broker, whose memory is not short."""
+    roomy = program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+    return roomy and not program.broker.mqsc and len(program.brokers()) == 1
+
+
+def with_departure(chooser: Chooser, program: Program) -> Program:
+    """A consumer leaves while what it was assigned hangs before its link, and is counted meanwhile."""
+    clients = len(program.clients())
+    who, producer, size = chooser.below(clients), chooser.below(clients), one_of(chooser, (120_000, 300_000))
+    prefetch, back = one_of(chooser, (1000, 30)), chooser.flag(40)
+
+    def steps(first: int) -> list[AnyStep]:
+        comes = Subscribe(host=who, dest=first, prefetch=prefetch, ack="individual")
+        sent = Send(host=producer, dest=first, size=size, count=24)
+        hangs: list[AnyStep] = [Stall(link=who, toward="client"), sent, Advance(ms=500), Counters(dest=first)]
+        gone: list[AnyStep] = [Leave(host=who), Advance(ms=500), Counters(dest=first)]
+        again: list[AnyStep] = [comes, Counters(dest=first)] if back else []
+        return [comes, *hangs, *gone, *again, Resume(), Settle()]
+
+    return _with_own(program, ("g.0",), [PolicySpec("g.0")], steps)
 
 
 #: What a program must have for one of these, how many of 100 such programs have it, and how it is made.
