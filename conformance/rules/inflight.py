@@ -91,11 +91,10 @@ def synchronous_is_never_negative(_facts: Facts, reading: Reading) -> Findings:
 
 
 def counted_when_assigned(facts: Facts) -> list[Reading]:
-    """Counters of queues with a consumer, of a broker that counts dispatches early: who only says so, or a reference
-    broker of the generation that does. Where all consumers are synchronous, it is another requirement's affair.
+    """Counters of queues with a consumer, of a broker of the generation that counts dispatches early. Where all
+    consumers are synchronous, it is another requirement's affair.
     """
-    plain = "exact" if facts.simulated else ""
-    if facts.declared.generation.get("in-flight", plain) == "exact":
+    if facts.declared.generation.get("in-flight") != "assigned":
         return []
     rows = [one for one in facts.queue_readings if one.event.in_flight is not None]
     return [one for one in rows if facts.tally.consumers(one.destination).async_ns <= one.event.t1]
