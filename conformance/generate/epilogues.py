@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
-from brokerproof.conformance.experiment.destinations import ADVISORIES, queues
+from brokerproof.conformance.experiment.destinations import ADVISORIES, Destination, queues, topics
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -75,11 +75,15 @@ _LARGEST_BYTES: Final = 600_000
 
 
 def _with_own(
-    program: Program, names: tuple[str, ...], entries: list[PolicySpec], steps: Callable[[int], list[AnyStep]]
+    program: Program,
+    names: tuple[str, ...],
+    entries: list[PolicySpec],
+    steps: Callable[[int], list[AnyStep]],
+    kind: Callable[..., list[Destination]] = queues,
 ) -> Program:
-    """The program with queues of its own, entries for them, and at its end ``steps(place of the first of them)``."""
+    """The program with queues, or topics, of its own, entries for them, and at its end ``steps(its place)``."""
     replace = msgspec.structs.replace
-    dests = [*program.destinations, *queues(*names)]
+    dests = [*program.destinations, *kind(*names)]
     broker = replace(program.broker, policies=[*entries, *program.broker.policies])
     program = replace(program, broker=broker, destinations=dests)
     sketch = Sketch(program)
@@ -136,7 +140,26 @@ def with_full_neighbour(chooser: Chooser, program: Program) -> Program:
         ]
 
     entries = [PolicySpec("f.0", memory_limit_bytes=limit), PolicySpec("f.1")]
-    return _with_own(program, ("f.0", "f.1"), entries, steps)
+    made = _with_own(program, ("f.0", "f.1"), entries, steps)
+    return with_full_topic(chooser, made) if chooser.flag(50) else made
+
+
+def with_full_topic(chooser: Chooser, program: Program) -> Program:
+    """What is published with a delay is due while its topic is full, which then gets its memory back."""
+    clients, ms = len(program.clients()), one_of(chooser, (500, 32, 1000))
+    who, producer = chooser.below(clients), chooser.below(clients)
+    limit, count, refuses = one_of(chooser, (8 * 1024, 16 * 1024)), 1 + chooser.below(2), chooser.flag(60)
+
+    def steps(first: int) -> list[AnyStep]:
+        waited: list[AnyStep] = [Send(host=producer, dest=first, delay_ms=ms, count=count), Advance(ms=ms + 500)]
+        freed: list[AnyStep] = [Ack(host=who), Take(host=who, deadline_ms=400, count=count)]
+        freed += [Ack(host=who) for _ in range(count)]
+        come = Subscribe(host=who, dest=first, prefetch=10, ack="individual")
+        fills: list[AnyStep] = [Send(host=producer, dest=first, size=limit), Take(host=who, deadline_ms=1000)]
+        return [come, *fills, *waited, *freed, Settle(), Advance(ms=1500), Settle()]
+
+    entries = [PolicySpec("f.2", memory_limit_bytes=limit, send_fail_if_no_space=refuses)]
+    return _with_own(program, ("f.2",), entries, steps, topics)
 
 
 def _jms_hosts(program: Program) -> list[int]:

@@ -23,6 +23,7 @@ from brokerproof.conformance.generate.epilogues import (
     with_dying_backlog,
     with_epilogue,
     with_full_neighbour,
+    with_full_topic,
     with_slow_message,
     with_small_backlogs,
 )
@@ -79,6 +80,7 @@ def with_early_departure(chooser: Chooser, program: Program) -> Program:
         ("DLY-034", with_full_neighbour, 64 * 1024 * 1024),
         ("RDL-013", with_divided_batch, 64 * 1024 * 1024),
         ("INA-012", with_slow_message, 64 * 1024 * 1024),
+        ("DLY-020", with_full_topic, 64 * 1024 * 1024),
         ("INF-007", with_early_departure, 64 * 1024 * 1024),
     ],
 )
