@@ -152,11 +152,10 @@ def with_full_topic(chooser: Chooser, program: Program) -> Program:
 
     def steps(first: int) -> list[AnyStep]:
         waited: list[AnyStep] = [Send(host=producer, dest=first, delay_ms=ms, count=count), Advance(ms=ms + 500)]
-        freed: list[AnyStep] = [Ack(host=who), Take(host=who, deadline_ms=400, count=count)]
-        freed += [Ack(host=who) for _ in range(count)]
-        come = Subscribe(host=who, dest=first, prefetch=10, ack="individual")
-        fills: list[AnyStep] = [Send(host=producer, dest=first, size=limit), Take(host=who, deadline_ms=1000)]
-        return [come, *fills, *waited, *freed, Settle(), Advance(ms=1500), Settle()]
+        taken: list[AnyStep] = [Ack(host=who), Take(host=who, deadline_ms=400)]
+        come = Subscribe(host=who, dest=first, prefetch=1, ack="individual")
+        fills: list[AnyStep] = [Send(host=producer, dest=first, size=limit, count=2), Take(host=who, deadline_ms=1000)]
+        return [come, *fills, *waited, *taken * (2 + count), Settle(), Advance(ms=1500), Settle()]
 
     entries = [PolicySpec("f.2", memory_limit_bytes=limit, send_fail_if_no_space=refuses)]
     return _with_own(program, ("f.2",), entries, steps, topics)

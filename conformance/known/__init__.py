@@ -5,7 +5,7 @@ Rules
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
 * An entry with ``needs`` excuses only programs that have all of it, and one with ``shows`` only a verdict that says so:
   a loss on unsubscribing hides no other loss. So a random program with these circumstances is explained, and no other.
-  Two causes of one requirement are two entries, told apart by what they need.
+  Two causes of one requirement are two entries, told apart by what they need or show.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
   list can only shrink by being looked at.
 * What shows in some runs only says so (``sometimes``). It is never stale, and excuses nothing but the programs that it
@@ -112,12 +112,12 @@ class Known:
         self.name = name
         self.client = client
         self.deviations = deviations
-        told = [(one.requirement, sorted(one.needs), one.sometimes, one.client) for one in deviations]
+        told = [(one.requirement, sorted(one.needs), one.shows, one.sometimes, one.client) for one in deviations]
         for place, (requirement, *_) in enumerate(told):
             if told[place] in told[:place]:
                 raise SuiteProblem(
                     f"{name}: {requirement} is listed twice for the same programs; put them into one entry, or say by "
-                    "needs what tells the two apart"
+                    "needs, or by shows, what tells the two apart"
                 )
 
     def of(self, requirement: str) -> list[Deviation]:
@@ -153,7 +153,7 @@ def _load(broker: str, folder: Path) -> Known:
     lists = [parse_known(path.read_bytes(), path.name) for path in sorted(folder.glob(f"{name}-[0-9]*.toml"))]
     found = {one.name: [entry for entry in one.deviations if entry.seen_on(release)] for one in lists}
     # Of two lists the later one counts: its entries are looked at more often.
-    entries = {(one.requirement, *sorted(one.needs)): one for list_ in found.values() for one in list_}
+    entries = {(one.requirement, one.shows, *sorted(one.needs)): one for list_ in found.values() for one in list_}
     return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 
 

@@ -225,15 +225,14 @@ def due_to(facts: Facts, session: Session) -> Iterator[tuple[Send, int]]:
     """
     dest, late_ns = session.dest, facts.declared.lateness_ms * NS_PER_MS
     waits, rests = facts.delays.backlog(dest).waits, roomy_ns(facts, session)
-    if not waits or not rests or dest.applied.entry.pending_message_limit is not None:
+    if not waits or dest.applied.entry.pending_message_limit is not None:
         return
     until_ns = scarce_ns(facts, dest)
-    free = relieved_ns(facts, dest, late_ns) if until_ns < NEVER else []
+    free = relieved_ns(facts, session, late_ns) if until_ns < NEVER else []
     for due in waits:
         send, rest_ns = due.send, first_from(rests, due.visible[1] + late_ns)
-        if rest_ns >= until_ns:
-            later = [ns for ns in free if ns >= due.visible[1] + late_ns and ns in rests] if fits(dest, send) else []
-            rest_ns = later[0] if later else NEVER
+        if until_ns <= rest_ns:
+            rest_ns = first_from(free, due.visible[1] + late_ns) if fits(dest, send) else NEVER
         there = session.opened[1] < send.accepted[0] and rest_ns < NEVER
         if there and _is_kept_to(facts, send, dest, rest_ns) and surely_wants(session, send):
             yield send, rest_ns
