@@ -217,6 +217,16 @@ def test_both_ends_read_the_same_delivery_time(off_ms: int, read_off_ms: int, ou
     assert judged(run.close(at_ms=3000).finish())["DLY-013"].outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("world", "via", "expected"),
+    [("live", "stomp", NOT_EXERCISED), ("live", "jms", VIOLATED), ("simulated", "stomp", VIOLATED)],
+)
+def test_only_who_has_a_word_for_it_reads_a_delivery_time(world: str, via: str, expected: VerdictKind) -> None:
+    run = Clocked(world=world).at(1).connect("c0", via).connect("p0").subscribe("c0/1")
+    run.post("p0/1", delivery_time_ms=run.wall_ms("p0")).at(20).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-013"].verdict is expected
+
+
 @pytest.mark.parametrize(("kept", "outcome"), [(False, "ignored"), (True, "kept")])
 def test_what_the_application_had_set_is_not_seen(kept: bool, outcome: str) -> None:
     run = started(skews={"p0": 0}).post("p0/1", preset_ms=77)
