@@ -36,6 +36,13 @@ from brokerproof.chaos.tools import (
 DEBIAN_VERSION = "5.17.2"
 JOLOKIA = "org.jolokia:jolokia-agent-jvm:2.6.0:jar:javaagent"
 _GROUP = "org.apache.activemq"
+# Without them STOMP consumers are told no advisories.
+_ADVISORIES = (
+    "com.thoughtworks.xstream:xstream:1.4.21",
+    "io.github.x-stream:mxparser:1.2.2",
+    "xmlpull:xmlpull:1.1.3.1",
+    "org.codehaus.jettison:jettison:1.5.4",
+)
 # One jar with everything; the old lines with the oldest memory and expiry rules.
 _ALL_IN_ONE: dict[str, tuple[str, ...]] = {
     "5.8.0": (
@@ -55,8 +62,8 @@ _ALL_IN_ONE: dict[str, tuple[str, ...]] = {
         "org.apache.xbean:xbean-spring:4.2",
         "commons-logging:commons-logging:1.2",
     ),
-    "5.12.3": (),
-    "5.13.4": (),
+    "5.12.3": _ADVISORIES,
+    "5.13.4": _ADVISORIES,
 }
 # Complete archives, each with the release of the logging back end that fits its slf4j.
 _ARCHIVES: dict[str, str] = {

@@ -110,6 +110,12 @@ GENERATIONS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
 LANES = 4
 #: Which thread dispatches could be chosen over STOMP before this release (AMQ-7011).
 _ASYNC_ONLY = (5, 15, 5)
+#: Field of a policy entry -> (the value that is everybody's, the first release that knows another one, where that is
+#: told). An older broker would not start.
+_SINCE: dict[str, tuple[bool, tuple[int, ...], str]] = {
+    "send_fail_if_no_space": (False, (5, 16), "AMQ-6849"),
+    "topic_inflight_stats": (True, (5, 15, 4), "AMQ-6940"),
+}
 #: What the broker's log says when it gives a connection up.
 _CLOSED = re.compile(r"Transport Connection to: \S+ failed: (.*)")
 
@@ -219,7 +225,8 @@ class ActiveMQAdapter(Adapter):
             return "this broker's connectors are what they are: the program asks for options of its own (connector)"
         limited = program.broker.redeliveries_max not in {None, -1}
         limit = f"{self.label} has no limit of redeliveries of its own (redeliveries_max)" if limited else ""
-        return limit or redelivery_refusal(program, self.label) or super().refusal(program)
+        unknown = unknown_to(release_of(self.jars.version), program)
+        return limit or unknown or redelivery_refusal(program, self.label) or super().refusal(program)
 
     def sharing_key(self, program: Program) -> str:
         return _key(options_of(program), program.broker_host().clock, self.rate(program).times)
@@ -268,6 +275,15 @@ def release_of(version: str) -> tuple[int, ...]:
     """``5.17.2`` as numbers; a version that cannot be read counts as newer than all."""
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in numbers[0].split(".")) if numbers else (999,)
+
+
+def unknown_to(release: tuple[int, ...], program: Program) -> str:
+    """Which setting of a policy entry that a program asks for a release does not know; "" if it knows all."""
+    for field, (plain, first, source) in _SINCE.items():
+        if release < first and any(getattr(entry, field) is not plain for entry in program.broker.policies):
+            since = ".".join(map(str, first))
+            return f"this release does not know what the program sets ({field}, since {since}: {source})"
+    return ""
 
 
 def generation_of(version: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, NameRefused, ProbeError, probe, read_clock
 from brokerproof.conformance.brokers.profile import PYTHON, Located
-from brokerproof.conformance.brokers.promising import beside, said, unclaimed, unpromised
+from brokerproof.conformance.brokers.promising import beside, counts_early, said, unclaimed, unpromised
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
@@ -268,7 +268,7 @@ class ProfileAdapter(Adapter):
         if "broker-ttl" in words:
             words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:
-            words.add("counters")
+            words |= {"counters"} | ({"counts-when-assigned"} if counts_early(promises) else set())
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
                 words.add("memory-counters")
         if profile.restarts:

@@ -39,6 +39,11 @@ def said(profile: Profile) -> dict[str, str]:
     return found
 
 
+def counts_early(promises: Promises) -> bool:
+    """Whether what is in flight is counted before it is written."""
+    return promises.generation.get("in-flight") == "assigned"
+
+
 def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> str:
     """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so."""
     claimed = promises.profiles

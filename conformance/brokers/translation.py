@@ -34,6 +34,7 @@ CAPABILITIES = [
     "browsers",
     "composites",
     "counters",
+    "counts-when-assigned",
     "dead-letter",
     "default-prefetch",
     "delay",

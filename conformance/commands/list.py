@@ -50,6 +50,7 @@ def _requirements(pattern: str | None) -> list[dict[str, str]]:
     chosen = set(catalogue.select(pattern)) if pattern else {requirement.id for requirement in catalogue}
     return [
         {"id": r.id, "status": r.status, "level": r.level, "profiles": ",".join(r.profiles), "sentence": r.sentence}
+        | ({"reason": f"not judged: {r.reason}"} if r.reason else {})
         for r in catalogue
         if r.id in chosen
     ]

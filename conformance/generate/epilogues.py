@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
-from brokerproof.conformance.experiment.destinations import ADVISORIES, queues
+from brokerproof.conformance.experiment.destinations import ADVISORIES, Destination, queues, topics
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -20,12 +20,15 @@ from brokerproof.conformance.experiment.steps import (
     AnyStep,
     Begin,
     Leave,
+    Resume,
     Rollback,
     Send,
     Settle,
+    Stall,
     Subscribe,
     Take,
 )
+from brokerproof.conformance.experiment.steps.waiting import Counters
 from brokerproof.conformance.generate.frame import LIMITS_BYTES, one_of
 from brokerproof.conformance.generate.sketch import Sketch
 
@@ -72,11 +75,15 @@ _LARGEST_BYTES: Final = 600_000
 
 
 def _with_own(
-    program: Program, names: tuple[str, ...], entries: list[PolicySpec], steps: Callable[[int], list[AnyStep]]
+    program: Program,
+    names: tuple[str, ...],
+    entries: list[PolicySpec],
+    steps: Callable[[int], list[AnyStep]],
+    kind: Callable[..., list[Destination]] = queues,
 ) -> Program:
-    """The program with queues of its own, entries for them, and at its end ``steps(place of the first of them)``."""
+    """The program with queues, or topics, of its own, entries for them, and at its end ``steps(its place)``."""
     replace = msgspec.structs.replace
-    dests = [*program.destinations, *queues(*names)]
+    dests = [*program.destinations, *kind(*names)]
     broker = replace(program.broker, policies=[*entries, *program.broker.policies])
     program = replace(program, broker=broker, destinations=dests)
     sketch = Sketch(program)
@@ -133,7 +140,25 @@ def with_full_neighbour(chooser: Chooser, program: Program) -> Program:
         ]
 
     entries = [PolicySpec("f.0", memory_limit_bytes=limit), PolicySpec("f.1")]
-    return _with_own(program, ("f.0", "f.1"), entries, steps)
+    made = _with_own(program, ("f.0", "f.1"), entries, steps)
+    return with_full_topic(chooser, made) if chooser.flag(50) else made
+
+
+def with_full_topic(chooser: Chooser, program: Program) -> Program:
+    """What is published with a delay is due while its topic is full, which then gets its memory back."""
+    clients, ms = len(program.clients()), one_of(chooser, (500, 32, 1000))
+    who, producer = chooser.below(clients), chooser.below(clients)
+    limit, count, refuses = one_of(chooser, (8 * 1024, 16 * 1024)), 1 + chooser.below(2), chooser.flag(60)
+
+    def steps(first: int) -> list[AnyStep]:
+        waited: list[AnyStep] = [Send(host=producer, dest=first, delay_ms=ms, count=count), Advance(ms=ms + 500)]
+        taken: list[AnyStep] = [Ack(host=who), Take(host=who, deadline_ms=400)]
+        come = Subscribe(host=who, dest=first, prefetch=1, ack="individual")
+        fills: list[AnyStep] = [Send(host=producer, dest=first, size=limit, count=2), Take(host=who, deadline_ms=1000)]
+        return [come, *fills, *waited, *taken * (2 + count), Settle(), Advance(ms=1500), Settle()]
+
+    entries = [PolicySpec("f.2", memory_limit_bytes=limit, send_fail_if_no_space=refuses)]
+    return _with_own(program, ("f.2",), entries, steps, topics)
 
 
 def _jms_hosts(program: Program) -> list[int]:
@@ -217,6 +242,29 @@ def with_lost_links(chooser: Chooser, program: Program) -> Program:
         return [*found, Settle()]
 
     return _with_own(program, ("v.0",), [PolicySpec("v.0")], steps)
+
+
+def has_room(program: Program) -> bool:
+    """Whether it may end with a consumer that leaves: one broker, whose memory is not short."""
+    roomy = program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+    return roomy and not program.broker.mqsc and len(program.brokers()) == 1
+
+
+def with_departure(chooser: Chooser, program: Program) -> Program:
+    """A consumer leaves while what it was assigned hangs before its link, and is counted meanwhile."""
+    clients = len(program.clients())
+    who, producer, size = chooser.below(clients), chooser.below(clients), one_of(chooser, (120_000, 300_000))
+    prefetch, back = one_of(chooser, (1000, 30)), chooser.flag(40)
+
+    def steps(first: int) -> list[AnyStep]:
+        comes = Subscribe(host=who, dest=first, prefetch=prefetch, ack="individual")
+        sent = Send(host=producer, dest=first, size=size, count=24)
+        hangs: list[AnyStep] = [Stall(link=who, toward="client"), sent, Advance(ms=500), Counters(dest=first)]
+        gone: list[AnyStep] = [Leave(host=who), Advance(ms=500), Counters(dest=first)]
+        again: list[AnyStep] = [comes, Counters(dest=first)] if back else []
+        return [comes, *hangs, *gone, *again, Resume(), Settle()]
+
+    return _with_own(program, ("g.0",), [PolicySpec("g.0")], steps)
 
 
 #: What a program must have for one of these, how many of 100 such programs have it, and how it is made.

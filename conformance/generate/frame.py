@@ -147,6 +147,12 @@ def with_zones(chooser: Chooser, program: Program) -> Program:
     return msgspec.structs.replace(program, hosts=zoned)
 
 
+def of_generation(program: Program, area: str, name: str) -> Program:
+    """The same on a broker of that generation."""
+    generation = {**program.broker.generation, area: name}
+    return msgspec.structs.replace(program, broker=msgspec.structs.replace(program.broker, generation=generation))
+
+
 def _draw_monitor(chooser: Chooser) -> MonitorSpec:
     return MonitorSpec(one_of(chooser, READS_MS), one_of(chooser, DELAYS_MS))
 

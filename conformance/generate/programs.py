@@ -18,9 +18,15 @@ from brokerproof.conformance.experiment.destinations import ADVISORIES
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Leave, Settle, Shape
 from brokerproof.conformance.experiment.steps.waiting import Counters
-from brokerproof.conformance.generate.epilogues import topics_of, with_dying_backlog, with_epilogue
+from brokerproof.conformance.generate.epilogues import (
+    has_room,
+    topics_of,
+    with_departure,
+    with_dying_backlog,
+    with_epilogue,
+)
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
-from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame, with_zones
+from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame, of_generation, with_zones
 from brokerproof.conformance.generate.networks import is_networkable, with_network
 from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.generate.scenarios import SCENARIOS
@@ -44,6 +50,10 @@ MANAGED_PERCENT = 20
 NETWORK_PERCENT = 6
 #: How many of 100 programs whose clocks differ have hosts in several time zones.
 ZONED_PERCENT = 25
+#: How many of 100 programs with other generations count what is in flight when it is assigned.
+EARLY_PERCENT = 40
+#: How many of 100 of these with room for it end with a consumer that leaves behind a link that hangs.
+DEPARTURE_PERCENT = 30
 #: How many of 100 other programs with durable subscriptions end with one that stays away for too long.
 BACKLOG_PERCENT = 20
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
@@ -73,8 +83,12 @@ def generate_program(chooser: Chooser) -> Program:
     """Draw a whole program."""
     features = draw_features(chooser)
     program = _drawn(chooser, features)
-    # Last of all: a program without zones stays the one that it was before there were any.
-    return with_zones(chooser, program) if "skews" in features and chooser.flag(ZONED_PERCENT) else program
+    # Last of all: a program without zones, or with counts as they always were, stays the one that it was before.
+    zoned = with_zones(chooser, program) if "skews" in features and chooser.flag(ZONED_PERCENT) else program
+    if "generations" not in features or not chooser.flag(EARLY_PERCENT):
+        return zoned
+    early = of_generation(zoned, "in-flight", "assigned")
+    return with_departure(chooser, early) if has_room(early) and chooser.flag(DEPARTURE_PERCENT) else early
 
 
 def _drawn(chooser: Chooser, features: tuple[str, ...]) -> Program:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brokerproof.conformance.experiment.destinations import Destination
-from brokerproof.conformance.experiment.steps import Advance, Operate, Probe, Send, Subscribe
+from brokerproof.conformance.experiment.steps import Advance, Operate, Probe, Send, Settle, Subscribe
 from brokerproof.conformance.experiment.steps.parallel import mapped
 from brokerproof.conformance.generate.frame import one_of
 from brokerproof.conformance.generate.operators import STAGING, with_operator
@@ -101,7 +101,20 @@ def with_queue_manager(chooser: Chooser, program: Program) -> Program:
     if plain and not probed and chooser.flag(10):
         return _with_alias(chooser, program, plain)
     program = with_operator(chooser, program) if not probed and chooser.flag(60) else program
-    return with_users(chooser, program, queues) if queues and not probed and chooser.flag(15) else program
+    if queues and not probed and chooser.flag(15):
+        return with_users(chooser, program, queues)
+    return _with_cancelled(chooser, program, topics) if topics and not probed and chooser.flag(40) else program
+
+
+def _with_cancelled(chooser: Chooser, program: Program, topics: list[str]) -> Program:
+    """The program, and at its end an operator who takes off what was published, copy by copy, and looks."""
+    names, clients = [dest.name for dest in program.destinations], len(program.clients())
+    dest = names.index(one_of(chooser, topics))
+    steps: list[AnyStep] = [Subscribe(host=chooser.below(clients), dest=dest) for _ in range(1 + chooser.below(2))]
+    steps.append(Send(host=chooser.below(clients), dest=dest, delay_ms=60_000, count=1 + chooser.below(2)))
+    taken: list[AnyStep] = [Operate(op="mqsc", command="DELETE STAGED(1)") for _ in range(1 + chooser.below(4))]
+    look = Operate(op="mqsc", command="DISPLAY STAGED")
+    return program.with_steps([*program.steps, Settle(), *steps, Settle(), look, *taken, Settle(), look, Settle()])
 
 
 def with_users(chooser: Chooser, program: Program, queues: list[str]) -> Program:

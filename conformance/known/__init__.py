@@ -5,7 +5,8 @@ Rules
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
 * An entry with ``needs`` excuses only programs that have all of it, and one with ``shows`` only a verdict that says so:
   a loss on unsubscribing hides no other loss. So a random program with these circumstances is explained, and no other.
-  Two causes of one requirement are two entries, told apart by what they need.
+  A policy that it needs is the one of the destination that the verdict is about, where that names a plain one.
+  Two causes of one requirement are two entries, told apart by what they need or show.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
   list can only shrink by being looked at.
 * What shows in some runs only says so (``sometimes``). It is never stale, and excuses nothing but the programs that it
@@ -29,18 +30,22 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, PolicySpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import REGISTRY
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
+#: What a verdict's text says of the message that it is about.
+_SENT_TO = re.compile(r" sent to (\S+) \(")
 _RANGE = re.compile(r"(\d+(\.\d+)*)?\.\.(\d+(\.\d+)*)?")
 #: What an entry may need: a step by its word, or a part of the set-up.
+_STEPS: dict[str, type[msgspec.Struct]] = {str(step.__struct_config__.tag): step for step in REGISTRY}
 _KINDS: dict[str, type[msgspec.Struct]] = {
     "broker": BrokerSpec,
     "host": HostSpec,
     "link": LinkSpec,
     "policy": PolicySpec,
-    **{str(step.__struct_config__.tag): step for step in REGISTRY},
+    **_STEPS,
 }
 
 
@@ -50,7 +55,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or ``STEP
     FIELD=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or several of these with ``|``
     between, of which one will do; ``shows``: what the verdict's text must say; ``source``: where it can be looked up;
-    ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
+    ``ordered``: the steps that it needs come in that order; ``client``: the client that shows it, "" for a program's
+    own; ``whose``: what would have to change.
     """
 
     requirement: str
@@ -61,6 +67,7 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shows: str = ""
     releases: str = ""
     sometimes: bool = False
+    ordered: bool = False
     client: Literal["", "openwire"] = ""
     whose: Literal["broker", "client", "documentation"] = "broker"
 
@@ -83,8 +90,11 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def excuses(self, name: str, program: Program, text: str = "") -> bool:
         """Whether a violation in that program, of which a verdict says that, may be this one."""
-        fits = all(any(_has(program, one) for one in need.split(" | ")) for need in self.needs)
-        return fits and self.shows in text and (not self.sometimes or name in self.programs)
+        if self.shows not in text or (self.sometimes and name not in self.programs):
+            return False
+        policies = _policies_of(program, text)
+        fits = all(any(_has(program, policies, one) for one in need.split(" | ")) for need in self.needs)
+        return fits and (not self.ordered or _in_order(program, self.needs))
 
 
 def _numbers(release: str) -> tuple[int, ...]:
@@ -95,14 +105,39 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     deviation: list[Deviation]
 
 
-def _has(program: Program, need: str) -> bool:
+def _has(program: Program, policies: list[PolicySpec], need: str) -> bool:
+    parts = (program.broker, *policies, *program.hosts, *program.links, *program.each_step())
+    return any(_is(part, need) for part in parts)
+
+
+def _is(part: msgspec.Struct, need: str) -> bool:
+    """Whether a step, or a part of a set-up, is what is needed."""
     kind, _, field = need.partition(" ")
     field, _, value = field.partition("=")
-    parts = (program.broker, *program.broker.policies, *program.hosts, *program.links, *program.each_step())
-    rows = [part for part in parts if type(part) is _KINDS[kind]]
+    if type(part) is not _KINDS[kind]:
+        return False
     if value:
-        return any(str(getattr(row, field)) == value for row in rows)
-    return any(not field or field in msgspec.to_builtins(row) for row in rows)
+        return str(getattr(part, field)) == value
+    return not field or field in msgspec.to_builtins(part)
+
+
+def _policies_of(program: Program, text: str) -> list[PolicySpec]:
+    """The entry that applies to the destination that a verdict is about; all of them if it names no plain one."""
+    said = _SENT_TO.search(text)
+    dest = next((one for one in program.destinations if said is not None and one.name == said[1]), None)
+    if dest is None or dest.kind not in {"queue", "topic"} or "." in dest.name:
+        return program.broker.policies  # several places, or the queue of a virtual topic
+    entry = entry_for(program.broker, dest.name, topic=dest.kind == "topic")
+    return [entry] if entry is not None else []
+
+
+def _in_order(program: Program, needs: list[str]) -> bool:
+    """Whether the steps that are needed come one after the other."""
+    wanted = [need for need in needs if need.split()[0] in _STEPS]
+    for step in program.each_step():
+        if wanted and any(_is(step, one) for one in wanted[0].split(" | ")):
+            wanted.pop(0)
+    return not wanted
 
 
 class Known:
@@ -112,12 +147,12 @@ class Known:
         self.name = name
         self.client = client
         self.deviations = deviations
-        told = [(one.requirement, sorted(one.needs), one.sometimes, one.client) for one in deviations]
+        told = [(one.requirement, sorted(one.needs), one.shows, one.sometimes, one.client) for one in deviations]
         for place, (requirement, *_) in enumerate(told):
             if told[place] in told[:place]:
                 raise SuiteProblem(
                     f"{name}: {requirement} is listed twice for the same programs; put them into one entry, or say by "
-                    "needs what tells the two apart"
+                    "needs, or by shows, what tells the two apart"
                 )
 
     def of(self, requirement: str) -> list[Deviation]:
@@ -153,7 +188,7 @@ def _load(broker: str, folder: Path) -> Known:
     lists = [parse_known(path.read_bytes(), path.name) for path in sorted(folder.glob(f"{name}-[0-9]*.toml"))]
     found = {one.name: [entry for entry in one.deviations if entry.seen_on(release)] for one in lists}
     # Of two lists the later one counts: its entries are looked at more often.
-    entries = {(one.requirement, *sorted(one.needs)): one for list_ in found.values() for one in list_}
+    entries = {(one.requirement, one.shows, *sorted(one.needs)): one for list_ in found.values() for one in list_}
     return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 
 

@@ -31,6 +31,7 @@ from brokerproof.conformance.mutants import (
 from brokerproof.conformance.mutants.clocks import expiry, opposite, stamping
 from brokerproof.conformance.mutants.registry import Build, Mutant, MutantError, build_with, check_known, fresh
 from brokerproof.reference_broker.core.config import BrokerConfig
+from brokerproof.reference_broker.core.in_flight import InFlight
 
 _ALL = (
     # expiry
@@ -161,6 +162,8 @@ _ALL = (
            fresh(in_flight.ForgetsClose)),
     Mutant("ledger-close-again", "INF-006", "A departure counts six times.", "in_flight",
            fresh(in_flight.SubtractsAgain)),
+    Mutant("ledger-assigned-when-written", "INF-007", "A departure takes off what is not counted before it is written.",
+           "in_flight", fresh(InFlight)),
     Mutant("ledger-counts-twice", "INF-001", "An asynchronous dispatch is counted twice.", "in_flight",
            fresh(in_flight.CountsAtAssign)),
     # prefetch

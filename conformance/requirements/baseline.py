@@ -211,6 +211,7 @@ BASELINE: tuple[str, ...] = (
     "INF-004",
     "INF-005",
     "INF-006",
+    "INF-007",
     "INF-008",
     "INF-009",
     "INF-010",

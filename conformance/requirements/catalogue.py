@@ -3,7 +3,7 @@
 Rules:
 
 * An id is ``AREA-nnn``; it is assigned once and never used again.
-* ``status = "judged"`` needs a rule and at least one mutant that dies; ``planned`` promises nothing.
+* ``status = "judged"`` needs a rule and at least one mutant that dies; ``planned`` promises nothing, for a ``reason``.
 * Several outcomes may be acceptable, each with its grade: ``ok``, ``acceptable`` or ``violated``.
 * Anything unknown is refused with the file and the field: a catalogue that silently ignores a typing error proves
   nothing.
@@ -77,6 +77,8 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     expected: dict[str, str] = {}
     why: str = ""
     remedy: str = ""
+    #: Of one that is not judged: why nobody can.
+    reason: str = ""
 
     def expects_violation(self, generation: dict[str, str]) -> bool:
         """Whether a broker of these generations (area -> name) is known to violate it."""
@@ -171,6 +173,8 @@ def _check(requirement: Requirement, name: str) -> None:
         raise CatalogueError(f"{name}: {requirement.id} is in no known area; areas are {', '.join(AREAS)}")
     if requirement.status == "judged" and not (requirement.outcomes and requirement.mutants):
         raise CatalogueError(f"{name}: {requirement.id} is judged, so it needs outcomes and mutants")
+    if requirement.status == "judged" and requirement.reason:
+        raise CatalogueError(f"{name}: {requirement.id} is judged, so it has no reason not to be")
     if not requirement.source:
         raise CatalogueError(
             f"{name}: {requirement.id} has no source; name a seed's sentence, a clause or an observation"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from brokerproof.conformance.facts.absence import missing, unexplained
@@ -13,9 +14,13 @@ from brokerproof.conformance.facts.due import Due
 from brokerproof.conformance.facts.expiration import alive, dead, may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import may_be_capped
-from brokerproof.conformance.facts.marks import KINDS, MQSC
-from brokerproof.conformance.facts.presence import departed_ns
-from brokerproof.conformance.facts.rows import Copy, Delivery, Send
+from brokerproof.conformance.facts.marks import KINDS, MQSC, PAUSE
+from brokerproof.conformance.facts.presence import departed_ns, first_from, kept_connection, roomy_ns
+from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.publishing import taken
+from brokerproof.conformance.facts.relief import fits, relieved_ns
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Send, Session
+from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
@@ -214,16 +219,59 @@ def steps_change_nothing(facts: Facts, row: Delivery | Awaited) -> Findings:
 # -- never
 
 
+def due_to(facts: Facts, session: Session) -> Iterator[tuple[Send, int]]:
+    """What was published with a delay and is a subscriber's who was there all the time, each with an instant by which
+    it had come: nothing moved, there was room, and memory had not been scarce, or was free again for long enough.
+    """
+    dest, late_ns = session.dest, facts.declared.lateness_ms * NS_PER_MS
+    waits, rests = facts.delays.backlog(dest).waits, roomy_ns(facts, session)
+    if not waits or dest.applied.entry.pending_message_limit is not None:
+        return
+    until_ns = scarce_ns(facts, dest)
+    free = relieved_ns(facts, session, late_ns) if until_ns < NEVER else []
+    for due in waits:
+        send, rest_ns = due.send, first_from(rests, due.visible[1] + late_ns)
+        if until_ns <= rest_ns:
+            rest_ns = first_from(free, due.visible[1] + late_ns) if fits(dest, send) else NEVER
+        there = session.opened[1] < send.accepted[0] and rest_ns < NEVER
+        if there and _is_kept_to(facts, send, dest, rest_ns) and surely_wants(session, send):
+            yield send, rest_ns
+
+
+def _is_kept_to(facts: Facts, send: Send, dest: Destination, rest_ns: int) -> bool:
+    """Whether nothing but a subscriber can have taken a publication from its broker by then."""
+    held_up = facts.marks.on(dest.name, (send.event.t0, rest_ns)) & (MQSC | PAUSE)
+    if held_up or may_die(facts, send) or facts.restarted(send.event.t0, rest_ns):
+        return False
+    return taken(send) or kept_connection(facts, send.client, send.event.t0, rest_ns)
+
+
+def listeners(facts: Facts) -> list[Session]:
+    """Subscribers of topics for certain, who are not durable."""
+    found = [one for one in facts.sessions.values() if one.known and one.dest.topic and not one.wild]
+    return [one for one in found if one.dest.kind != "advisory" and not one.durable()]
+
+
 def queued(facts: Facts) -> list[Copy]:
-    """The same, at a broker that knows delays."""
+    """Copies on queues of messages that had to wait, at a broker that knows delays."""
     return facts.rows(queue_waits) if facts.declared.delay_support else []
 
 
-@rule("DLY-005", over=queued, handles=KINDS, faults=FAULTS)
-def not_lost(facts: Facts, copy: Copy) -> Findings:
+def owed(facts: Facts) -> list[Copy | Session]:
+    """The same, and the subscribers of topics with delayed publications."""
+    return [*facts.rows(queued), *(facts.rows(listeners) if facts.declared.delay_support and facts.delayed else [])]
+
+
+@rule("DLY-005", over=owed, handles=KINDS, faults=FAULTS)
+def not_lost(facts: Facts, row: Copy | Session) -> Findings:
     """A delayed message is not lost: when everything that is due has been taken it was delivered, or it expired and is
     accounted for.
     """
+    yield from _published(facts, row) if isinstance(row, Session) else _put(facts, row)
+
+
+def _put(facts: Facts, copy: Copy) -> Findings:
+    """On a queue."""
     # Of all copies of a message the first that dies may be the only one that leaves a letter.
     if copy.deliveries or any(one.dead_letters for one in copy.send.copies.values()):
         yield held("accounted-for", "it was delivered" if copy.deliveries else "it died while it waited")
@@ -231,6 +279,16 @@ def not_lost(facts: Facts, copy: Copy) -> Findings:
     died = copy.send.confirmed and not copy.marks & MQSC and letter_is_due(facts, copy)
     if missing(facts, copy) or (died and unexplained(facts, copy)):
         yield broken("lost", copy, why="it was neither delivered nor dead-lettered")
+
+
+def _published(facts: Facts, session: Session) -> Findings:
+    """On a topic: what is a subscriber's has come to somebody."""
+    for send, rest_ns in due_to(facts, session):
+        if send.arrivals():
+            yield held("accounted-for", "it was delivered")
+        else:
+            yield broken("lost", send, session, why=f"it had come to nobody at rest at {ms(rest_ns)}")
+            return
 
 
 def mortal_waits(facts: Facts) -> list[Delivery | Send]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import pairwise
 from typing import Final
 
@@ -16,14 +15,12 @@ from brokerproof.conformance.facts.deliveries import may_be_given_up, repeated, 
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
-from brokerproof.conformance.facts.presence import departed_ns, kept_connection, leaving_ns, roomy_ns
-from brokerproof.conformance.facts.pressure import scarce, scarce_ns
-from brokerproof.conformance.facts.publishing import taken
+from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
+from brokerproof.conformance.facts.pressure import scarce
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Send, Session, Subscription
-from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.strains import strained
-from brokerproof.conformance.rules.delay import FAULTS, in_time, queue_waits
+from brokerproof.conformance.rules.delay import FAULTS, due_to, in_time, listeners, queue_waits
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import durables
 
@@ -60,8 +57,7 @@ def _late_subscriber(delivery: Delivery, *, again: bool) -> Findings:
 
 def audience(facts: Facts) -> list[Delivery | Session]:
     """Arrivals of delayed publications, and those who were to get them while they were connected."""
-    listeners = [one for one in facts.sessions.values() if one.known and one.dest.topic and not one.wild]
-    return [*facts.rows(topic_arrivals), *(one for one in listeners if one.dest.kind != "advisory")]
+    return [*facts.rows(topic_arrivals), *facts.rows(listeners)]
 
 
 @rule("DLY-020", over=audience, handles=KINDS, faults=FAULTS)
@@ -71,27 +67,15 @@ def audience_at_the_send(facts: Facts, row: Delivery | Session) -> Findings:
     """
     if isinstance(row, Delivery):
         yield from _late_subscriber(row, again=False)
-    elif not row.durable():
+    else:
         yield from _missed(facts, row)
 
 
 def _missed(facts: Facts, session: Session) -> Findings:
     """Whatever was published with a delay has come by the first rest after that at which there was room."""
-    dest, late_ns = session.dest, facts.declared.lateness_ms * NS_PER_MS
-    waits, rests = facts.delays.backlog(dest).waits, roomy_ns(facts, session)
-    if not waits or not rests or dest.applied.entry.pending_message_limit is not None:
-        return
-    until_ns = scarce_ns(facts, dest)
-    for due in waits:
-        send, place = due.send, bisect_left(rests, due.visible[1] + late_ns)
-        if session.opened[1] >= send.accepted[0] or place == len(rests) or rests[place] >= until_ns:
-            continue
-        rest_ns, kept = rests[place], taken(send) or kept_connection(facts, send.client, send.event.t0, rests[place])
-        held_up = facts.marks.on(dest.name, (send.event.t0, rest_ns)) & (marks.MQSC | marks.PAUSE)
-        if held_up or not kept or may_die(facts, send) or facts.restarted(send.event.t0, rest_ns):
-            continue
+    for send, rest_ns in due_to(facts, session):
         delivery = session.seen.get(send.message)
-        if surely_wants(session, send) and (delivery is None or delivery.event.t0 > rest_ns):
+        if delivery is None or delivery.event.t0 > rest_ns:
             yield broken("missed", send, session, why=f"it had not come at rest at {ms(rest_ns)}")
             return
 

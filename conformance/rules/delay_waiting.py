@@ -141,6 +141,8 @@ def arrivals(facts: Facts) -> list[Delivery]:
 def waiting_changes_nothing(facts: Facts, delivery: Delivery) -> Findings:
     """Waiting leaves timestamp, id, priority, properties and body unchanged."""
     sent, came = delivery.send.event, delivery.event
+    if delivery.send.marks & marks.RESOLVED:
+        return  # an operator may have moved it from a queue that it left its priority to
     stamped = facts.declared.timestamping is not None or sent.timestamp_ms is None
     if not stamped and came.timestamp_ms != sent.timestamp_ms:
         why = f"its timestamp was {sent.timestamp_ms} and is {came.timestamp_ms}"

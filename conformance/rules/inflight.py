@@ -1,4 +1,4 @@
-"""In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-006, INF-008,
+"""In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-008,
 INF-010 to INF-014, INF-018 to INF-022).
 
 What each counter can be is asked of ``facts/tally.py``, which knows what restarts, operators, browsers and wildcards
@@ -87,6 +87,33 @@ def synchronous_is_never_negative(_facts: Facts, reading: Reading) -> Findings:
         left = reading.ended
         yield held(
             "never-negative", "a synchronous consumer had left" if left else "synchronous consumers were attached"
+        )
+
+
+def counted_when_assigned(facts: Facts) -> list[Reading]:
+    """Counters of queues with a consumer, of a broker of the generation that counts dispatches early. Where all
+    consumers are synchronous, it is another requirement's affair.
+    """
+    if facts.declared.generation.get("in-flight") != "assigned":
+        return []
+    rows = [one for one in facts.queue_readings if one.event.in_flight is not None]
+    return [one for one in rows if facts.tally.consumers(one.destination).async_ns <= one.event.t1]
+
+
+@rule("INF-007", over=counted_when_assigned, handles=KINDS)
+def asynchronous_is_never_negative(_facts: Facts, reading: Reading) -> Findings:
+    """With asynchronous dispatch, too, the in-flight count should never be negative: a departure takes off only what
+    was counted.
+    """
+    count = reading.event.in_flight
+    if count is None or reading.ledger.shaken:
+        yield unsure(reading)
+    elif count < 0:
+        yield broken("negative", reading, why="a broker that counts what it assigns takes off nothing else")
+    else:
+        left = reading.ended
+        yield held(
+            "never-negative", "an asynchronous consumer had left" if left else "asynchronous consumers were attached"
         )
 
 

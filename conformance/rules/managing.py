@@ -30,8 +30,9 @@ from brokerproof.conformance.facts.queue_managers import (
     wrong_with,
 )
 from brokerproof.conformance.facts.releases import STAYS, ending_of
-from brokerproof.conformance.facts.rows import Send
+from brokerproof.conformance.facts.rows import Reading, Send
 from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.staged import most_staged
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -407,11 +408,31 @@ def taken(facts: Facts) -> list[Operate]:
     return [event for event in cancels(facts) if event.result == "ok"] if is_managed(facts) else []
 
 
-@rule("DLY-038", over=taken, handles=KINDS)
-def what_is_cancelled_stays_gone(facts: Facts, event: Operate) -> Findings:
+def taken_or_counted(facts: Facts) -> list[Operate | Reading]:
+    """The same, and how many messages still waited then."""
+    found = taken(facts)
+    told = [one for one in facts.readings if found and one.at_rest and one.dest is not None]
+    return [*found, *(one for one in told if one.event.scheduled is not None and one.event.seq > found[0].seq)]
+
+
+@rule("DLY-038", over=taken_or_counted, handles=KINDS)
+def what_is_cancelled_stays_gone(facts: Facts, row: Operate | Reading) -> Findings:
     """A waiting message can be removed by the declared handle, and then stays gone."""
-    if not facts.simulated:
-        return  # it may have been another program's
+    if facts.simulated:  # else it may have been another program's
+        yield from _still_counted(facts, row) if isinstance(row, Reading) else _gone(facts, row)
+
+
+def _still_counted(facts: Facts, reading: Reading) -> Findings:
+    dest, count = reading.destination, reading.event.scheduled or 0
+    again = dest.virtual or dest.applied.entry.redelivery is not None or dest.kind not in {"queue", "topic"}
+    most = NEVER if again else most_staged(facts, dest, reading)
+    if count > most:
+        yield broken("still-counted", reading, why=f"{most} messages were left at most, as its operator was shown")
+    elif most < NEVER:
+        yield held("gone")
+
+
+def _gone(facts: Facts, event: Operate) -> Findings:
     candidates = [send for send in facts.delayed if not send.refused and send.event.t0 <= event.t1]
     candidates = [send for send in candidates if send.seen is None or send.seen.t1 >= event.t0]
     # Of what goes to several queues one may have been taken off, while another one came.

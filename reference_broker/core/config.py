@@ -20,7 +20,7 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
     "timestamping": ("documented", "classic"),
     "memory": ("fair", "G0", "G1", "G2", "G3"),
     "purge": ("counted", "zeroed"),
-    "in-flight": ("exact",),
+    "in-flight": ("exact", "assigned"),
     "delay": ("jms", "ibm-mq"),
 }
 

@@ -19,6 +19,9 @@ Rules (seed 003; ActiveMQ has kept them since 5.1):
   from then on.
 * A write that failed counts as transmitted too: the departure that follows has subtracted it already, or will.
 
+Generation ``assigned`` counts a message when it is assigned, under the same lock that settlements and departures need,
+so the count is never negative: a departure takes off only what was counted. ``dispatched`` is as before.
+
 Exception: an in-flight message that is purged leaves ``size`` at once and ``in_flight`` only with its late
 acknowledgement.
 """
@@ -64,7 +67,10 @@ class Counters:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class InFlight:
-    """Policy ``in_flight``: the four movements."""
+    """Policy ``in_flight``: the four movements. Generation ``exact``."""
+
+    #: Whether what is assigned is in flight before it is written.
+    early = False
 
     def assigned(self, counters: Counters, asynchronous: bool) -> None:
         """One message was put on a consumer's dispatched list."""
@@ -100,3 +106,23 @@ class InFlight:
         counters.discarded = 0
         counters.kept_in_flight = counters.in_flight
         counters.kept_size = counters.size
+
+
+class AssignedInFlight(InFlight):
+    """Generation ``assigned``."""
+
+    early = True
+
+    def assigned(self, counters: Counters, asynchronous: bool) -> None:
+        counters.in_flight += 1
+        super().assigned(counters, asynchronous)
+
+    def transmitted(self, counters: Counters) -> None:
+        counters.dispatched += 1
+
+    def reset(self, counters: Counters) -> None:
+        super().reset(counters)
+        counters.kept_in_flight -= counters.assigned  # what is not written yet counts as assigned anew
+
+
+GENERATIONS: dict[str, type[InFlight]] = {"exact": InFlight, "assigned": AssignedInFlight}

@@ -107,16 +107,18 @@ def check_disk(region: Region) -> None:
 
 
 def check_in_flight(destination: Destination) -> None:
-    """in_flight = T - R, and with what is not written yet it is what consumers hold."""
+    """in_flight = T - R, and with what is not written yet it is what consumers hold; it may be part of the count."""
     counters, name = destination.counters, destination.name
-    balance = counters.kept_in_flight + counters.dispatched - counters.removed
+    unwritten = counters.assigned - counters.dispatched
+    early = unwritten if destination.region.policies.in_flight.early else 0
+    balance = counters.kept_in_flight + counters.dispatched + early - counters.removed
     same(f"{name}: in_flight = kept + dispatched - removed", counters.in_flight, balance)
     same(f"{name}: wasted is part of removed", 0 <= counters.wasted <= counters.removed, True)
     same(f"{name}: no more is written than assigned", counters.dispatched <= counters.assigned, True)
     held = sum(len(subscription.deliveries()) for subscription in destination.subscriptions.values())
     if isinstance(destination, Queue):
         held += sum(len(view.subscription.deliveries()) for view in destination.browsers.values())
-    same(f"{name}: in_flight + unwritten", counters.in_flight + counters.assigned - counters.dispatched, held)
+    same(f"{name}: in_flight + unwritten", counters.in_flight + unwritten - early, held)
 
 
 def check_list(consumer: Consumer) -> None:

@@ -28,6 +28,7 @@ from brokerproof.reference_broker.core.durable import Durability
 from brokerproof.reference_broker.core.exclusive import Exclusivity
 from brokerproof.reference_broker.core.expiry import DocumentedExpiry, Expiry
 from brokerproof.reference_broker.core.groups import Grouping
+from brokerproof.reference_broker.core.in_flight import GENERATIONS as IN_FLIGHT
 from brokerproof.reference_broker.core.in_flight import InFlight
 from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.memory import Memory
@@ -126,6 +127,7 @@ class Policies:
         redelivery: Redelivery,
         redelivery_plugin: RedeliveryPlugin,
         delay: Delay,
+        in_flight: InFlight,
     ) -> None:
         self.acknowledgement = Acknowledgement()
         self.advisories = advisories
@@ -140,7 +142,7 @@ class Policies:
         self.expiry = expiry
         self.journal = Journalling()
         self.grouping = Grouping()
-        self.in_flight = InFlight()
+        self.in_flight = in_flight
         self.relative_ttl = relative_ttl
         self.memory = memory
         self.mq_checks = SendChecks()
@@ -174,6 +176,7 @@ class Policies:
             redelivery=Redelivery(config.redeliveries_max),
             redelivery_plugin=RedeliveryPlugin(config),
             delay=delay_policy(config.delay_support, config.max_delay_ms),
+            in_flight=IN_FLIGHT[config.generation["in-flight"]](),
         )
 
     def replace(self, name: str, policy: object) -> Policies:

@@ -26,6 +26,11 @@ def test_docstrings_are_the_catalogues_sentences() -> None:
     assert {name: rule.sentence for name, rule in RULES.items()} == {name: sentences[name] for name in RULES}
 
 
+def test_what_is_not_judged_says_why() -> None:
+    unsaid = [one.id for one in default_catalogue() if bool(one.reason) is (one.status == "judged")]
+    assert unsaid == []
+
+
 def test_mutants_exist_and_name_requirements() -> None:
     judged = {requirement.id: requirement for requirement in default_catalogue().judged()}
     for requirement in judged.values():

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import tomllib
+from typing import Any
 
 import msgspec
 import pytest
 
 from brokerproof.conformance.brokers import check_broker, make_adapter, shipped
-from brokerproof.conformance.brokers.activemq import generation_of, options_of, redelivery_refusal, release_of
+from brokerproof.conformance.brokers.activemq import (
+    generation_of,
+    options_of,
+    redelivery_refusal,
+    release_of,
+    unknown_to,
+)
 from brokerproof.conformance.brokers.base import Endpoint
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
@@ -155,6 +162,26 @@ def test_a_running_broker_is_not_asked_for_a_policy_that_it_never_got(
     refusal = adapter.refusal(program)
     assert refusal.endswith(reason)
     assert bool(refusal) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("release", "fields", "word"),
+    [
+        ((5, 12, 3), {"send_fail_if_no_space": True}, "AMQ-6849"),
+        ((5, 15, 16), {"send_fail_if_no_space": True}, "AMQ-6849"),
+        ((5, 16, 7), {"send_fail_if_no_space": True}, ""),
+        ((5, 12, 3), {"topic_inflight_stats": False}, "AMQ-6940"),
+        ((5, 15, 4), {"topic_inflight_stats": False}, ""),
+        ((5, 12, 3), {}, ""),
+    ],
+)
+def test_an_older_activemq_is_not_asked_for_what_it_does_not_know(
+    release: tuple[int, ...], fields: dict[str, Any], word: str
+) -> None:
+    broker = BrokerSpec(policies=[PolicySpec(), PolicySpec("q0", **fields)])
+    found = unknown_to(release, msgspec.structs.replace(stories()["live-delay"].program, broker=broker))
+    assert bool(found) is bool(word)
+    assert word in found
 
 
 def test_through_openwire_every_host_is_played_by_our_jms_client() -> None:

@@ -151,6 +151,14 @@ def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> N
     assert adapter(more, monkeypatch, found).capabilities() == ["counters", "memory-counters", "ttl"]
 
 
+def test_who_counts_early_is_held_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = '[counters]\nkind = "command"\nmap = { in_flight = "x" }\n'
+    early = '[promises]\ngeneration = { in-flight = "assigned" }\n'
+    assert "counts-when-assigned" in adapter(early + counters, monkeypatch, []).capabilities()
+    assert "counts-when-assigned" not in adapter(counters, monkeypatch, []).capabilities()
+    assert "counts-when-assigned" not in adapter(early, monkeypatch, []).capabilities()
+
+
 def test_a_promised_window_is_that_of_who_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     told = adapter("[promises]\nprefetch = 20\n", monkeypatch, ["prefetch", "ttl"])
     assert (told.default_prefetch, told.capabilities()) == (20, ["default-prefetch", "prefetch", "ttl"])

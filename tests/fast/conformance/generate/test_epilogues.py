@@ -16,15 +16,20 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.generate.epilogues import (
     AWAY,
     EPILOGUES,
+    has_room,
     topics_of,
+    with_departure,
     with_divided_batch,
     with_dying_backlog,
     with_epilogue,
     with_full_neighbour,
+    with_full_topic,
     with_lost_links,
     with_slow_message,
     with_small_backlogs,
 )
+from brokerproof.conformance.generate.frame import of_generation
+from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -65,6 +70,10 @@ def prepared() -> Program:
     return Program(FORMAT, BrokerSpec(), hosts, links, queues("q0"), [Subscribe(), Send(count=3), Send(dest=0)])
 
 
+def with_early_departure(chooser: Chooser, program: Program) -> Program:
+    return with_departure(chooser, of_generation(program, "in-flight", "assigned"))
+
+
 @pytest.mark.parametrize(
     ("requirement", "make", "memory_bytes"),
     [
@@ -73,6 +82,8 @@ def prepared() -> Program:
         ("RDL-013", with_divided_batch, 64 * 1024 * 1024),
         ("INA-012", with_slow_message, 64 * 1024 * 1024),
         ("RDL-028", with_lost_links, 64 * 1024 * 1024),
+        ("DLY-020", with_full_topic, 64 * 1024 * 1024),
+        ("INF-007", with_early_departure, 64 * 1024 * 1024),
     ],
 )
 def test_each_is_about_something(
@@ -98,3 +109,19 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
         assert drawn.destinations == queues("q0")
         assert drawn.steps == []
     assert len(EPILOGUES) == 5
+
+
+def test_a_departure_behind_a_link_that_hangs_shows_who_counts_too_late() -> None:
+    """And only in roomy programs of one broker, of the generation that counts early."""
+    assert has_room(bare())
+    ends = [program for program in map(program_for_seed, range(400)) if program.destinations[-1].name == "g.0"]
+    assert len(ends) >= 3
+    assert all(has_room(program) and program.broker.generation["in-flight"] == "assigned" for program in ends)
+    found = []
+    for seed in range(6):
+        program = with_early_departure(SeededChooser(seed), prepared())
+        (verdict,) = judge_history(
+            SimulatedWorld(seed=seed, mutant="ledger-assigned-when-written").run(program), wanted=["INF-007"]
+        )
+        found.append(verdict.verdict)
+    assert VerdictKind.VIOLATED in found

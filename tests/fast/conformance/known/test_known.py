@@ -87,6 +87,33 @@ def test_an_entry_excuses_only_verdicts_that_show_what_it_shows() -> None:
         assert apply_known("live-future-only", PROGRAM, [bad], known)[0][0].verdict is kind
 
 
+REFUSES = programs()["delays-end-while-a-queue-refuses"]
+
+
+@pytest.mark.parametrize(
+    ("match", "text", "is_excused"),
+    [
+        ("q0", "p0/1 sent to q0 (ok) in 1 ms", True),
+        (">", "p0/1 sent to q0 (ok) in 1 ms", True),
+        ("q1", "p0/1 sent to q0 (ok) in 1 ms", False),  # it has nothing to do with the message
+        ("q1", "p0/1 sent to q7 (ok) in 1 ms", True),  # nobody knows where that is
+        ("q1", "it is gone", True),
+    ],
+)
+def test_the_policy_of_another_destination_excuses_nothing(match: str, text: str, is_excused: bool) -> None:
+    (deviation,) = parse_known(LIST + b'needs = ["policy send_fail_if_no_space"]', "x.toml").deviations
+    other = [PolicySpec(), PolicySpec(match, send_fail_if_no_space=True)] if match != ">" else REFUSES.broker.policies
+    program = msgspec.structs.replace(REFUSES, broker=msgspec.structs.replace(REFUSES.broker, policies=other))
+    assert deviation.excuses("another", program, text) is is_excused
+
+
+def test_what_came_before_is_no_cause() -> None:
+    (deviation,) = parse_known(LIST + b'needs = ["send delay_ms", "commit"]\nordered = true', "x.toml").deviations
+    assert deviation.excuses("another", REFUSES)
+    steps = sorted(REFUSES.steps, key=lambda step: step.__struct_config__.tag != "commit")
+    assert not deviation.excuses("another", REFUSES.with_steps(steps))
+
+
 def test_what_no_longer_fails_is_stale_only_where_it_must_fail() -> None:
     known = parse_known(LIST, "x.toml")
     good = Verdict("TSP-009", VerdictKind.SATISFIED)

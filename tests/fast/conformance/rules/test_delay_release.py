@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
+from brokerproof.conformance.experiment.destinations import ALL_TOPICS
 from brokerproof.conformance.experiment.history import Pause, Poll, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.delay_release import DEEP
@@ -46,6 +47,59 @@ def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: Any, e
     if delivered:
         run.at(2010).deliver("c0/2", "p0/1", dest="t0")
     assert judged(run.close(at_ms=5000).at(6000).finish())["DLY-021"].verdict is expected
+
+
+# -- DLY-005 and DLY-020, while a topic is full and afterwards
+
+
+def full_topic(
+    *,
+    size: int = 20_000,
+    settles: bool = True,
+    other: str = "",
+    later_ms: int = 3000,
+    end_ms: int = 5000,
+    used_bytes: int = 0,
+    **fields: Any,
+) -> Clocked:
+    """p0/2 is due while c0/1 has p0/1, which fills the topic."""
+    limited = [PolicySpec(memory_limit_bytes=16_384, **fields.pop("entry", {}))]
+    run = started(dest="t0", policies=limited, memory_limit_bytes=0).post("p0/1", "t0", size=size)
+    run.at(20).deliver("c0/1", "p0/1", dest="t0").at(30).post("p0/2", "t0", delay_ms=32, **fields)
+    if settles:
+        run.at(1200).ack("c0/1", "p0/1")
+    if other:
+        run.connect("c1").subscribe("c1/1", other, durable="d" if other == "t0" else "")
+    run.at(1500).rest("t0", in_flight=0, memory_bytes=used_bytes)
+    run.at(later_ms).rest("t0", in_flight=0, memory_bytes=used_bytes)
+    return run.close(at_ms=end_ms).finish()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, VIOLATED),
+        ({"settles": False}, NOT_EXERCISED),  # it may still wait for room
+        ({"later_ms": 2000, "end_ms": 2100}, NOT_EXERCISED),  # it may be under way
+        ({"used_bytes": 20_000}, NOT_EXERCISED),  # the broker says that memory is not free
+        ({"other": "t0"}, NOT_EXERCISED),  # a durable subscriber may have something
+        ({"other": ALL_TOPICS}, NOT_EXERCISED),
+        ({"ttl_ms": 10}, NOT_EXERCISED),
+        ({"entry": {"pending_message_limit": 1}}, NOT_EXERCISED),
+        ({"size": 1}, VIOLATED),  # nothing was ever full
+    ],
+)
+def test_what_was_due_while_its_topic_was_full_comes_when_there_is_room(
+    fields: dict[str, Any], expected: VerdictKind
+) -> None:
+    found = full_topic(**fields).verdicts("DLY-005", "DLY-020")
+    assert [found[name].verdict for name in ("DLY-005", "DLY-020")] == [expected, expected]
+
+
+def test_what_does_not_fit_at_all_may_wait_for_ever() -> None:
+    run = started(dest="t0", policies=[PolicySpec(memory_limit_bytes=1024)], memory_limit_bytes=0)
+    run.post("p0/2", "t0", delay_ms=32, size=1024).at(1500).rest("t0").at(3000).rest("t0")
+    assert run.close(at_ms=5000).finish().verdicts("DLY-005")["DLY-005"].verdict is NOT_EXERCISED
 
 
 # -- DLY-029 to DLY-031
@@ -161,6 +215,16 @@ def test_both_ends_read_the_same_delivery_time(off_ms: int, read_off_ms: int, ou
     run.post("p0/1", delay_ms=100, delivery_time_ms=asked_ms)
     run.at(111).deliver("c0/1", "p0/1", delivery_time_ms=asked_ms + read_off_ms)
     assert judged(run.close(at_ms=3000).finish())["DLY-013"].outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("world", "via", "expected"),
+    [("live", "stomp", NOT_EXERCISED), ("live", "jms", VIOLATED), ("simulated", "stomp", VIOLATED)],
+)
+def test_only_who_has_a_word_for_it_reads_a_delivery_time(world: str, via: str, expected: VerdictKind) -> None:
+    run = Clocked(world=world).at(1).connect("c0", via).connect("p0").subscribe("c0/1")
+    run.post("p0/1", delivery_time_ms=run.wall_ms("p0")).at(20).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-013"].verdict is expected
 
 
 @pytest.mark.parametrize(("kept", "outcome"), [(False, "ignored"), (True, "kept")])

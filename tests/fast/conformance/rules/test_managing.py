@@ -11,7 +11,7 @@ import pytest
 
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.history import Arrive, Counters, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
@@ -342,3 +342,38 @@ def test_what_an_operator_keeps_back_to_the_end_is_not_lost(command: str) -> Non
     steps = [SendStep(delay_ms=500), OperateStep(op="mqsc", command=command)]
     verdicts = judged(simulate(msgspec.structs.replace(program, broker=broker, steps=steps)))
     assert [name for name, one in verdicts.items() if one.verdict is VerdictKind.VIOLATED] == []
+
+
+TAKEN_OFF = "mq-publications-taken-off-in-all-copies"
+
+
+def counted_at_rest(dest: str, scheduled: int, place: int) -> dict[str, Verdict]:
+    """The verdicts on that program, its ``place``-th figures of a destination told otherwise."""
+    history = simulate(programs()[TAKEN_OFF])
+    events: list[Event] = list(history.events)
+    found = [n for n, one in enumerate(events) if isinstance(one, Counters) and one.dest == dest]
+    events[found[place]] = msgspec.structs.replace(events[found[place]], scheduled=scheduled)  # type: ignore[call-arg]
+    return judged(History(history.header, events))
+
+
+@pytest.mark.parametrize(
+    ("dest", "scheduled", "place", "expected"),
+    [
+        ("t0", 2, 0, VerdictKind.SATISFIED),  # one of two copies was taken off
+        ("t0", 5, 0, VerdictKind.VIOLATED),
+        ("t0", 1, 3, VerdictKind.VIOLATED),  # both copies were
+        ("q0", 1, 3, VerdictKind.VIOLATED),
+        ("q0", 0, 3, VerdictKind.SATISFIED),
+    ],
+)
+def test_what_was_taken_off_in_all_its_copies_is_counted_no_more(
+    dest: str, scheduled: int, place: int, expected: VerdictKind
+) -> None:
+    assert counted_at_rest(dest, scheduled, place)["DLY-038"].verdict is expected
+
+
+def test_a_publication_that_nobody_matched_may_be_counted() -> None:
+    program = programs()[TAKEN_OFF]
+    alone = program.with_steps([step for step in program.steps if step.__struct_config__.tag != "subscribe"])
+    found = judged(simulate(alone))
+    assert found["DLY-038"].verdict is VerdictKind.SATISFIED

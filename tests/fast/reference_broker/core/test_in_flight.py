@@ -57,6 +57,24 @@ def test_synchronous_dispatch_never_swings() -> None:
         assert d.counter("in_flight") == 0
 
 
+@pytest.mark.parametrize("destination", [Q, T])
+def test_what_is_counted_when_it_is_assigned_never_swings(destination: str) -> None:
+    d = Driver(config_of(generation={"in-flight": "assigned"}))
+    d.subscribe("c", destination, 10)
+    for _ in range(10):
+        d.send(destination)
+    d.transmit(4)
+    assert d.counters("in_flight", "dispatched", destination=destination) == (10, 4)
+    d.ack("m2")
+    d.handle(ResetStatistics(destination))
+    assert d.counters("in_flight", "dispatched", destination=destination) == (8, 0)
+    d.transmit(2)
+    d.leave()
+    assert d.counters("in_flight", "dispatched", destination=destination) == (0, 2)
+    d.transmit()
+    assert d.counters("in_flight", "dispatched", destination=destination) == (0, 6)
+
+
 def test_a_failed_write_counts_as_written() -> None:
     d = Driver()
     d.subscribe()
