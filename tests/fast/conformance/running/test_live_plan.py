@@ -68,6 +68,9 @@ class Anything(Adapter):
 class NoAgents:
     """A laboratory that has nobody to hire."""
 
+    def __init__(self) -> None:
+        self.never: set[str] = set()
+
     def hire(self, *_: object) -> None:
         raise AssertionError("a program of no client hires nobody")
 
