@@ -14,7 +14,7 @@ Rules
 * What only brokerproof's own OpenWire client can show says so (``client``), and must fail where that client plays; the
   rest must fail where it does not, because over another protocol a broker may behave otherwise. Both excuse both.
 * The most exact file counts: ``activemq-5.17.2.toml`` before ``activemq-5.17.toml`` before ``activemq-5.toml``. Of a
-  release that has none, those entries of the others count whose ``releases`` have it.
+  release that has none, or beside its own, those entries of the others count whose ``releases`` have it.
 """
 
 from __future__ import annotations
@@ -181,13 +181,13 @@ def load_known(broker: str, folder: Path | None = None) -> Known:
 def _load(broker: str, folder: Path) -> Known:
     wanted = broker.replace(" ", "-")
     fitting = [path for path in folder.glob("*.toml") if wanted == path.stem or wanted.startswith(f"{path.stem}.")]
-    if fitting:
-        path = max(fitting, key=lambda found: len(found.stem))
-        return parse_known(path.read_bytes(), path.name)
+    own = [max(fitting, key=lambda found: len(found.stem))] if fitting else []
     name, _, release = broker.partition(" ")
-    lists = [parse_known(path.read_bytes(), path.name) for path in sorted(folder.glob(f"{name}-[0-9]*.toml"))]
-    found = {one.name: [entry for entry in one.deviations if entry.seen_on(release)] for one in lists}
-    # Of two lists the later one counts: its entries are looked at more often.
+    paths = [*(path for path in sorted(folder.glob(f"{name}-[0-9]*.toml")) if path not in own), *own]
+    lists = [parse_known(path.read_bytes(), path.name) for path in paths]
+    mine = {path.name for path in own}
+    found = {one.name: [row for row in one.deviations if one.name in mine or row.seen_on(release)] for one in lists}
+    # Its own list counts for more than another one, and of two others the later: it is looked at more often.
     entries = {(one.requirement, one.shows, *sorted(one.needs)): one for list_ in found.values() for one in list_}
     return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 

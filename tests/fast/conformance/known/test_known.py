@@ -234,7 +234,20 @@ def test_a_release_without_a_list_has_the_entries_that_were_seen_on_it(
     (tmp_path / "activemq-5.99.toml").write_bytes(LIST + f"releases = '{releases}'".encode())
     known = load_known(f"activemq {release}", tmp_path)
     assert (known.name, len(known.deviations)) == (("activemq-5.99.toml", 1) if is_seen else ("", 0))
-    assert load_known("activemq 5.12.3", tmp_path).name == "activemq-5.12.toml"
+    own = load_known("activemq 5.12.3", tmp_path)
+    assert (own.name.split(", ")[-1], len(own.deviations)) == ("activemq-5.12.toml", 1)
+
+
+def test_a_release_with_a_list_has_those_entries_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "activemq-6.1.toml").write_bytes(LIST)
+    other = LIST.replace(b"TSP-009", b"TSP-002") + b"releases = '5.12..6.1'"
+    (tmp_path / "activemq-5.17.toml").write_bytes(LIST.replace(b"it does", b"otherwise") + other)
+    known = load_known("activemq 6.1.8", tmp_path)
+    assert {entry.requirement: entry.reason for entry in known.deviations} == {
+        "TSP-009": "it does",
+        "TSP-002": "it does",
+    }
+    assert load_known("activemq 5.17.2", tmp_path).deviations[0].reason == "otherwise"
 
 
 @pytest.mark.parametrize("releases", ["5.16", "5.16-5.17", "a..b", ".."])
