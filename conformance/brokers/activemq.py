@@ -143,7 +143,7 @@ class ActiveMQLauncher(Launcher):
 class ActiveMQEndpoint(Endpoint):
     """A broker process while a run uses it."""
 
-    def __init__(self, adapter: ActiveMQAdapter, server: Server, *, stained: bool = False) -> None:
+    def __init__(self, adapter: ActiveMQAdapter, server: Server, *, stained: bool) -> None:
         """``stained``: nobody else is to have it afterwards."""
         assert isinstance(server.launcher, ActiveMQLauncher), "it started it"
         self._adapter = adapter
@@ -194,9 +194,7 @@ class ActiveMQEndpoint(Endpoint):
         return [str(reason) for reason in found]
 
     def dispose(self, *, spoilt: bool = False) -> None:
-        self._adapter.servers.give_back(
-            self._server, spoilt=spoilt or self._stained or bool(self.broker.options.networks)
-        )
+        self._adapter.servers.give_back(self._server, spoilt=spoilt or self._stained)
 
 
 class ActiveMQAdapter(Adapter):
@@ -266,8 +264,9 @@ class ActiveMQAdapter(Adapter):
 
         key = _key(options, clock, rate.times)
         # What a client that reads nothing had sent stays charged (known/activemq-5.17.toml).
-        stained = any(isinstance(step, Probe) and step.deaf for step in program.each_step())
-        return ActiveMQEndpoint(self, self.servers.take(key, clock, start, alone=True, rate=rate), stained=stained)
+        deaf = any(isinstance(step, Probe) and step.deaf for step in program.each_step())
+        server = self.servers.take(key, clock, start, alone=True, rate=rate)
+        return ActiveMQEndpoint(self, server, stained=deaf or bool(options.networks))
 
     def close(self) -> None:
         self.servers.close()

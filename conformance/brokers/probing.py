@@ -51,6 +51,10 @@ class ProbeError(Exception):
     """The broker refused, closed the connection or did not answer a hello. The text shows which request."""
 
 
+class NoReceipt(ProbeError):
+    """A request went unanswered."""
+
+
 class NameRefused(ProbeError):
     """The broker refuses what it is sent for a plain queue: its queues are called otherwise, or nobody may use them."""
 
@@ -65,8 +69,6 @@ class Line:
         self._framing = StompFraming() if access.names is None else DialectFraming(Dialect(access.names))
         self._frames: deque[Frame] = deque()
         self._receipts = 0
-        #: Commands that were given no receipt: whether there must be one is for the rules, what came of it is seen.
-        self._unanswered: set[str] = set()
         headers = {
             "accept-version": ",".join(access.versions or ("1.1", "1.2")),
             "host": access.virtual_host or "localhost",
@@ -86,13 +88,13 @@ class Line:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def ask(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
-        """A request with a receipt, which is waited for. Raises ``ProbeError`` for a refusal."""
+    def ask(self, command: str, headers: dict[str, str], body: bytes = b"", wait_ms: int = ANSWER_MS) -> None:
+        """A request with a receipt. Raises ``NoReceipt`` when none comes."""
         self._receipts += 1
         name = f"r{self._receipts}"
         self._put(Frame(command, {**headers, "receipt": name}, body))
-        if self._next(ABSENT_MS if command in self._unanswered else ANSWER_MS, "RECEIPT") is None:
-            self._unanswered.add(command)
+        if self._next(wait_ms, "RECEIPT") is None:
+            raise NoReceipt(f"no receipt for {command} {headers}")
 
     def send(self, dest: str, body: str, **headers: str) -> None:
         """Send one message."""
@@ -135,6 +137,23 @@ class Line:
                 raise ProbeError(f"the broker breaks STOMP: {error.text}") from None
 
 
+class ProbeLine(Line):
+    """One that goes on where a receipt is missing: whether there must be one is for the rules, what came of it is
+    seen. The next one of that command is waited for less.
+    """
+
+    def __init__(self, access: Access, heart_beat: str = "0,0", client_id: str = "") -> None:
+        self._unanswered: set[str] = set()
+        super().__init__(access, heart_beat, client_id)
+
+    def ask(self, command: str, headers: dict[str, str], body: bytes = b"", wait_ms: int = ANSWER_MS) -> None:
+        """A request with a receipt, or without. Raises ``ProbeError`` for a refusal."""
+        try:
+            super().ask(command, headers, body, ABSENT_MS if command in self._unanswered else wait_ms)
+        except NoReceipt:
+            self._unanswered.add(command)
+
+
 class Found(Struct, eq=False):
     """What the probes found."""
 
@@ -155,7 +174,7 @@ def probe(access: Access) -> Found:
     Raises ``OSError`` when nothing listens, ``ProbeError`` when it is no STOMP.
     """
     run = f"bp{secrets.token_hex(4)}"
-    with Line(access, f"{_BEAT_MS},{_BEAT_MS}") as line:
+    with ProbeLine(access, f"{_BEAT_MS},{_BEAT_MS}") as line:
         server = line.greeting.get("server", "")
         _plain(line, f"/queue/plain.{run}", access)
         monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
@@ -199,7 +218,7 @@ def _plain(line: Line, queue: str, access: Access) -> None:
 
 
 def _asked(access: Access, question: Callable[[Line, str], bool], name: str) -> bool:
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         return question(line, name)
 
 
@@ -349,12 +368,12 @@ def stamps(line: Line, name: str) -> bool:
 
 def _marks(access: Access, queue: str) -> bool:
     """What a consumer leaves unsettled comes again, and says so."""
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.send(queue, "again")
         line.subscribe(queue, "client-individual")
         if line.message(ANSWER_MS) is None:
             return False
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.subscribe(queue)
         found = line.message(ANSWER_MS)
         return found is not None and found.headers.get("redelivered") == "true"
@@ -365,7 +384,7 @@ def _durables(access: Access, name: str) -> bool:
     topic, durable = f"/topic/{name}", {"activemq.subscriptionName": name}
 
     def come_back(wait_ms: int = ABSENT_MS) -> Frame | None:
-        with Line(access, client_id=name) as line:
+        with ProbeLine(access, client_id=name) as line:
             line.subscribe(topic, **durable)
             found = line.message(wait_ms)
             line.ask("DISCONNECT", {})
@@ -373,15 +392,15 @@ def _durables(access: Access, name: str) -> bool:
 
     if come_back() is not None:
         return False
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.send(topic, "missed")
     found = come_back(ANSWER_MS)
-    with Line(access, client_id=name) as line:
+    with ProbeLine(access, client_id=name) as line:
         line.ask("UNSUBSCRIBE", {"id": name, **durable})
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.send(topic, "too late")
     gone = come_back() is None
-    with Line(access, client_id=name) as line:
+    with ProbeLine(access, client_id=name) as line:
         line.ask("UNSUBSCRIBE", {"id": name, **durable})
     return gone and found is not None and found.body == b"missed"
 
@@ -389,11 +408,11 @@ def _durables(access: Access, name: str) -> bool:
 def _browsers(access: Access, name: str) -> bool:
     """A browser is shown what waits, is told that this was all, and takes nothing."""
     queue = f"/queue/{name}"
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.send(queue, "seen")
         line.subscribe(queue, "client", browser="true")
         shown, end = line.message(ANSWER_MS), line.message(ANSWER_MS)
-    with Line(access) as line:
+    with ProbeLine(access) as line:
         line.subscribe(queue)
         taken = line.message(ANSWER_MS)
     bodies = [found is not None and found.body == b"seen" for found in (shown, taken)]

@@ -48,13 +48,18 @@ def given_up(copy: Copy) -> bool:
     return bool(moves(copy)) or any(may_be_given_up(one) for one in copy.send.copies.values())
 
 
+def may_come_twice(tables: Tables, copy: Copy) -> bool:
+    """Whether a real broker may make a dead letter of what was sent again, because it was there already (ActiveMQ:
+    "duplicate from store", "duplicate paged in from cursor").
+    """
+    return copy.send.event.again and not tables.simulated
+
+
 def otherwise_dead(tables: Tables, copy: Copy, death: Death) -> bool:
     """Whether its dead letter may have another reason than the broker's clock; of a delayed one it may be a target that
-    could not take it (DLY-051), of what was sent again that it was there already (ActiveMQ: "duplicate from store").
+    could not take it (DLY-051).
     """
-    if copy.send.event.again and not tables.simulated:
-        return True
-    if given_up(copy) or (copy.send.delayed and is_queue_manager(tables)):
+    if may_come_twice(tables, copy) or given_up(copy) or (copy.send.delayed and is_queue_manager(tables)):
         return True
     # A durable subscriber's word is always believed: nobody else could be given its copy.
     believed = believes_clients(tables.declared) or copy.dest.topic

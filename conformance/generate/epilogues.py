@@ -97,6 +97,11 @@ def _with_own(
     return program.with_steps(found)
 
 
+def _is_roomy(program: Program) -> bool:
+    """Whether its memory is not short."""
+    return program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+
+
 def _is_small(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
     fair = "memory" not in program.broker.generation
     return fair and 0 < program.broker.memory_limit_bytes < LIMITS_BYTES[0]
@@ -121,7 +126,7 @@ def with_small_backlogs(chooser: Chooser, program: Program) -> Program:
 
 def _has_delays(program: Program, features: tuple[str, ...]) -> bool:
     plain = "memory" not in program.broker.generation and program.broker.delay_support
-    return plain and "delays" in features and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+    return plain and "delays" in features and _is_roomy(program)
 
 
 def with_full_neighbour(chooser: Chooser, program: Program) -> Program:
@@ -203,7 +208,7 @@ def _slow_hosts(program: Program) -> list[tuple[int, int]]:
 
 
 def _is_slow(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
-    return bool(_slow_hosts(program)) and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+    return bool(_slow_hosts(program)) and _is_roomy(program)
 
 
 def with_slow_message(chooser: Chooser, program: Program) -> Program:
@@ -225,7 +230,7 @@ def with_slow_message(chooser: Chooser, program: Program) -> Program:
 
 
 def _gives_up(program: Program, features: tuple[str, ...]) -> bool:  # noqa: ARG001 - as all of them
-    return (program.broker.redeliveries_max or 0) > 0 and program.broker.memory_limit_bytes == LIMITS_BYTES[0]
+    return (program.broker.redeliveries_max or 0) > 0 and _is_roomy(program)
 
 
 def with_lost_links(chooser: Chooser, program: Program) -> Program:
@@ -246,8 +251,7 @@ def with_lost_links(chooser: Chooser, program: Program) -> Program:
 
 def has_room(program: Program) -> bool:
     """Whether it may end with a consumer that leaves: one broker, whose memory is not short."""
-    roomy = program.broker.memory_limit_bytes == LIMITS_BYTES[0]
-    return roomy and not program.broker.mqsc and len(program.brokers()) == 1
+    return _is_roomy(program) and not program.broker.mqsc and len(program.brokers()) == 1
 
 
 def with_departure(chooser: Chooser, program: Program) -> Program:

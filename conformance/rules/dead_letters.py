@@ -17,6 +17,7 @@ from brokerproof.conformance.facts.dead_letters import (
     rejection,
     surely_expired_there,
 )
+from brokerproof.conformance.facts.deaths import may_come_twice
 from brokerproof.conformance.facts.deliveries import moves, repeated
 from brokerproof.conformance.facts.expiration import maybe_expired
 from brokerproof.conformance.facts.facts import Facts
@@ -203,8 +204,8 @@ def _is_kept(copy: Copy) -> bool:
 
 def _excluded(facts: Facts, copy: Copy) -> Findings:
     """It has dead letters, perhaps on the queue on which it must not have any."""
-    if copy.send.event.again and not facts.simulated:
-        return  # a real broker throws out what it has already (ActiveMQ: "duplicate paged in from cursor")
+    if may_come_twice(facts, copy):
+        return
     kept, shared = _is_kept(copy), copy.dest.applied.is_shared()
     for letter in copy.dead_letters:
         limited = copy.dest.topic and copy.dest.applied.entry.pending_message_limit is not None

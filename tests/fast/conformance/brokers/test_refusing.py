@@ -11,7 +11,7 @@ import pytest
 
 from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
-from brokerproof.conformance.brokers.probing import NameRefused, probe
+from brokerproof.conformance.brokers.probing import Line, NameRefused, NoReceipt, ProbeLine, probe
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -68,3 +68,20 @@ def test_the_name_is_shown_as_the_profile_makes_it() -> None:
     names = WireNames(queue="x.{name}")
     with scripted(selective) as port, pytest.raises(NameRefused, match=r"for 'x\.plain\."):
         probe(Access(port=port, url=STOMP_URL, names=names))
+
+
+def test_a_probe_goes_on_where_a_receipt_is_missing_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As go-stomp, which gives none for SUBSCRIBE."""
+    monkeypatch.setattr("brokerproof.conformance.brokers.probing.ABSENT_MS", 1)
+
+    def silent(frame: Frame) -> Frame | None:
+        return None if frame.command == "SUBSCRIBE" else selective(frame)
+
+    with scripted(silent) as port:
+        access = Access(port=port, url=STOMP_URL)
+        with Line(access) as line, pytest.raises(NoReceipt, match="no receipt for SUBSCRIBE"):
+            line.ask("SUBSCRIBE", {"id": "1", "destination": "q.1"}, wait_ms=1)
+        with ProbeLine(access) as asking:
+            asking.ask("SUBSCRIBE", {"id": "1", "destination": "q.1"}, wait_ms=1)
+            asking.subscribe("q.2")
+            asking.send("q.3", "it goes on")
