@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from brokerproof.conformance.experiment.history import History
+from brokerproof.conformance.facts.collecting import uncollected
 from brokerproof.conformance.facts.credit import Credit
 from brokerproof.conformance.facts.delays import Delays
 from brokerproof.conformance.facts.expiration import Death, alive, dead, death_of
@@ -27,6 +28,7 @@ class Facts(Tables):
 
     __slots__ = ("_deaths", "_dying", "_expiries", "_published", "_selected", "beyond", "credit", "delays", "tally")
 
+    @uncollected()
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
         #: Of a network of brokers: the facts of the others (``network.py``).

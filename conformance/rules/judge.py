@@ -21,6 +21,7 @@ import msgspec
 from brokerproof.conformance.experiment.history import ClockSample, Event, Fault, History, Pause
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, join
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.collecting import uncollected
 from brokerproof.conformance.facts.describing import describe, witness_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.network import histories
@@ -164,6 +165,7 @@ def _default_plan(wanted: tuple[str, ...] | None, capabilities: tuple[str, ...])
     return Plan(catalogue, names, capabilities)
 
 
+@uncollected()
 def judge_facts(facts: Facts, wanted: Iterable[str] | None = None, catalogue: Catalogue | None = None) -> list[Verdict]:
     """One verdict per wanted requirement (default: all that are judged), sorted by id."""
     names, capabilities = tuple(wanted) if wanted is not None else None, tuple(facts.header.capabilities)
