@@ -32,6 +32,7 @@ CAPABILITIES = [
     "broker-redelivery",
     "broker-ttl",
     "browsers",
+    "causes",
     "composites",
     "counters",
     "counts-when-assigned",

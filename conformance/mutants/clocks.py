@@ -89,6 +89,16 @@ class DropsSpent(DeadLetter):
         return not spent and super().eligible(message, source, expired)
 
 
+class SilentOnLosses(DeadLetter):
+    """A dead letter says why it died if it expired, and otherwise nothing."""
+
+    def copy(self, message: Message, source: str, cause: str, target: str, wall_ms: int) -> Message:
+        letter = super().copy(message, source, cause, target, wall_ms)
+        if "Expired" not in cause:
+            letter.properties.pop("dlqDeliveryFailureCause", None)
+        return letter
+
+
 class KeepsExpiration(DeadLetter):
     """The dead letter keeps the expiration that killed it."""
 

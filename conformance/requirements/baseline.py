@@ -298,6 +298,7 @@ BASELINE: tuple[str, ...] = (
     "RDL-026",
     "RDL-027",
     "RDL-028",
+    "RDL-029",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -1,5 +1,5 @@
 """How often a message is tried again, by its library or by the broker, and what then becomes of it (RDL-007, -012,
--013, -023 to -026, -028).
+-013, -023 to -026, -028, -029).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.settling import failures
@@ -338,6 +339,36 @@ def given_up_leaves_a_letter(facts: Facts, row: tuple[Copy, Delivery]) -> Findin
     gone = copy.deliveries[-1] is last and unexplained(facts, copy, rejected=True)
     if gone and not maybe_timed_out(facts, copy, made[1]) and collected(facts, copy, owed(facts, copy, made[1]), made):
         yield broken("vanished", copy, last, why="it was delivered in vain as often as is promised")
+
+
+def _rejects(copy: Copy) -> bool:
+    """Whether a program may have rejected a copy, or called it expired, past its library and without a word."""
+    if copy.called_expired:
+        return True
+    held_by = {delivery.session for delivery in copy.deliveries} if copy.rejected else ()
+    return any(isinstance(event, Nack) for one in held_by for d in one.deliveries for event in d.settlements)
+
+
+def lettered(facts: Facts) -> list[Copy]:
+    """Copies with dead letters, of messages of which nobody rejected a copy; what a bridge does nobody sees."""
+    if facts.header.at or is_queue_manager(facts):
+        return []
+    dead = [copy for copy in facts.copies if copy.dead_letters and not moves(copy)]
+    return [copy for copy in dead if not any(_rejects(one) for one in copy.send.copies.values())]
+
+
+@rule("RDL-029", over=lettered, handles=KINDS)
+def dead_letters_say_why(facts: Facts, copy: Copy) -> Findings:
+    """A dead letter of what nobody rejected says why it is one."""
+    for letter in copy.dead_letters:
+        if letter.event.original_dest != copy.dest.name or moves(letter.copy):
+            continue  # it may have died once more
+        if not letter.event.cause:
+            yield broken("says-nothing", copy, letter)
+        elif may_die(facts, copy.send):
+            yield held("says-why", "it was to die")
+        else:
+            yield held("says-why", "a subscriber was slow" if copy.dest.topic else "it was given up")
 
 
 def _is_unrejected(facts: Facts, copy: Copy) -> bool:

@@ -300,12 +300,14 @@ def _mirrored(facts: Facts, link: Link, judges: tuple[Judge, ...], outcome: str,
 
 def offered(facts: Facts) -> list[Link | Client | ProbeEvent]:
     """Links over which the broker was told to offer something of its own; hosts where either end offered no monitor;
-    raw peers that heard an offer, where it is known what the broker is to offer.
+    raw peers that heard an offer, or heart-beats of one that has none, where it is known what the broker is to offer.
     """
     known = facts.simulated or facts.declared.monitor_offer is not None
     found: list[Link | Client | ProbeEvent] = [p for p in facts.probes if p.heard.offer_ms is not None and known]
     if facts.declared.monitor_offer is None:
         return found
+    if facts.simulated and facts.declared.monitor_offer.read_ms <= 0:  # real brokers' heart-beats are apart from it
+        found += [probe for probe in facts.probes if probe.heard.heart_beat]
     found += [link for link in facts.rows(links) if link.connection.client.via == "jms"]
     return found + [client for client in facts.rows(unmonitored) if client.via == "jms"]
 
@@ -319,6 +321,8 @@ def the_shorter_offer_counts(facts: Facts, row: Link | Client | ProbeEvent) -> F
         if heard is not None and heard != (wanted.read_ms, wanted.initial_delay_ms) and wanted.read_ms > 0:
             why = f"it offered {heard[0]} and {heard[1]} ms instead of {wanted.read_ms} and {wanted.initial_delay_ms}"
             yield broken("unlike-its-settings", row, why=why)
+        elif heard is None and row.heard.heart_beat != "0,0":
+            yield broken("unlike-its-settings", row, why=f"it offered {row.heard.heart_beat}, and has no monitor")
         return
     told = "" if offer is None else f"the broker offered {offer.read_ms} and {offer.initial_delay_ms} ms"
     if isinstance(row, Link):

@@ -40,8 +40,6 @@ def is_temporary(destination: str) -> bool:
 
 def is_wild(destination: str) -> bool:
     """Whether a name is a wildcard."""
-    if "*" not in destination and ">" not in destination:
-        return False
     elements = split(destination)[1].split(".")
     return "*" in elements or ">" in elements
 

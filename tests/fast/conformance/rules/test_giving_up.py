@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, RedeliverySpec
@@ -306,3 +307,36 @@ def test_an_unseen_delivery_may_have_been_the_last(most: int, expected: VerdictK
         story.arrive("drain/1", "p0/1", redelivered=True, delivery_count=3).ack("drain/1", "p0/1")
     assert kind(story.end(), "RDL-026") is (expected if most else SILENT)
     assert kind(story, "GEN-001") is not FAILS
+
+
+# -- RDL-029
+
+
+@pytest.mark.parametrize(
+    ("cause", "origin", "expected"),
+    [("it was lost too often", "q0", HOLDS), (None, "q0", FAILS), (None, DLQ, SILENT), ("why not", DLQ, SILENT)],
+)
+@pytest.mark.parametrize("via", ["jms", "stomp"])
+def test_a_dead_letter_says_why(cause: str | None, origin: str, expected: VerdictKind, via: str) -> None:
+    story = Builder(redeliveries_max=0).connect("p0").connect("c0", via=via).send("p0/1").subscribe("c0/1")
+    story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").lose("c0").drain("q0", DLQ)
+    story.arrive("drain/2", "p0/1", original_dest=origin, cause=cause).end()
+    assert kind(story, "RDL-029") is expected
+
+
+def test_who_rejects_need_not_say_why() -> None:
+    """Nor does somebody who rejects another message excuse a letter of one that nobody had."""
+    story = Builder().connect("p0").connect("c0").send("p0/1").send("p0/2", expiration_ms=9).subscribe("c0/1")
+    story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1").leave("c0/1").drain("q0", DLQ)
+    story.arrive("drain/2", "p0/1", original_dest="q0")
+    assert kind(story, "RDL-029") is SILENT
+    story.arrive("drain/2", "p0/2", original_dest="q0").end()
+    assert kind(story, "RDL-029") is FAILS
+
+
+def test_a_dead_letter_says_nothing_where_nobody_promises_it() -> None:
+    story = Builder().connect("p0").send("p0/1", expiration_ms=9).drain("q0", DLQ)
+    story.arrive("drain/2", "p0/1", original_dest="q0").end()
+    kept = [word for word in story.header.capabilities if word != "causes"]
+    story.header = msgspec.structs.replace(story.header, capabilities=kept)
+    assert kind(story, "RDL-029") is VerdictKind.NOT_APPLICABLE

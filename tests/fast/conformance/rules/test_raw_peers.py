@@ -191,3 +191,19 @@ def test_a_broker_offers_what_it_was_told(
     world: str, offer: MonitorSpec | None, heard: tuple[int, int], verdict: VerdictKind
 ) -> None:
     assert probed("INA-008", world=world, offer=offer, heard_offer=heard)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("world", "read_ms", "heart_beat", "verdict"),
+    [
+        ("simulated", 0, "0,500", VerdictKind.VIOLATED),
+        ("simulated", 0, "0,0", VerdictKind.NOT_EXERCISED),
+        ("simulated", 500, "0,500", VerdictKind.NOT_EXERCISED),
+        ("live", 0, "0,500", VerdictKind.NOT_EXERCISED),
+    ],
+)
+def test_a_broker_without_a_monitor_offers_no_heart_beats(
+    world: str, read_ms: int, heart_beat: str, verdict: VerdictKind
+) -> None:
+    offer = MonitorSpec(read_ms, 0)
+    assert probed("INA-008", world=world, via="stomp", offer=offer, heart_beat=heart_beat)[0] is verdict
