@@ -60,6 +60,8 @@ class Wire:
         self.transacted: dict[str, Any] = {}
         self.browsed: dict[str, Any] = {}
         self.consumers: dict[str, Any] = {}
+        #: Consumers that the broker has not answered for yet -> whether they have left again meanwhile.
+        self.coming: dict[str, bool] = {}
         #: A connection more, of JMS's other façade, if a producer of that was asked for.
         self.other: Any = None
         self.heard_ns = time.monotonic_ns()

@@ -227,10 +227,19 @@ class Agent:
         session = library.session(wire, request.ack)
         if request.browser:
             self._browse(session, request)
-        else:
+            return {}
+        with self._state:
+            wire.coming[request.consumer] = False
+        try:
             consumer = library.attach(session, request)  # behind a stall that takes long
             with self._state:
                 wire.consumers[request.consumer] = consumer
+        finally:
+            with self._state:
+                left = wire.coming.pop(request.consumer)
+        if left:
+            del wire.consumers[request.consumer]
+            library.detach(consumer)
         return {}
 
     def _browse(self, session: Any, request: Subscribe) -> None:
@@ -289,6 +298,10 @@ class Agent:
             wire.browsed.pop(request.consumer).close()
             return {}
         if isinstance(request, Leave) and request.consumer is not None:
+            with self._state:
+                if request.consumer in wire.coming:
+                    wire.coming[request.consumer] = True
+                    raise TimeoutError("the broker has not answered that it is there; it leaves as soon as it is")
             consumer = self._consumer(request.consumer)
             self._last_look(wire)
             with self._state:

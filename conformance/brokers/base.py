@@ -215,6 +215,8 @@ class Adapter(ABC):
     shares: bool = True
     #: Whether each run has a broker of its own, on which destinations may be called as in the program.
     alone: bool = False
+    #: What stands between the parts of a destination's name.
+    separator: str = "."
     #: Whether there is only one: a run that owns it waits for all others, and they for it.
     single: bool = False
     #: Whether runs at once use one broker, and so one laboratory, which collects dead letters for all.

@@ -73,11 +73,13 @@ def cast(
     life_unit_ms: int = 1,
     pulls: bool = False,
     delay_clock: str = "elapsed",
+    unnamed: Collection[str] = (),
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
-    (``producer-wall``), which is the same as long as all clocks are right.
+    (``producer-wall``), which is the same as long as all clocks are right; ``unnamed``: header fields that selectors
+    cannot ask for.
     """
     only = next(iter(vias))
     hosts = [
@@ -97,6 +99,8 @@ def cast(
         if isinstance(step, dropped):
             return None
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
+        if isinstance(found, Subscribe) and any(field in found.selector for field in unnamed):
+            found = msgspec.structs.replace(found, selector="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms, calls="")
         asks = pulls and isinstance(found, Subscribe) and not found.browser

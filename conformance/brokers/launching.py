@@ -181,7 +181,8 @@ class CommandLauncher(Launcher):
     def _write_files(self, values: dict[str, str]) -> None:
         located = self._place.located
         told: dict[str, Any] = {name: value for name, value in values.items() if "." not in name}
-        policies = [msgspec.structs.asdict(entry) for entry in told_policies(self._place.spec)]
+        entries = told_policies(self._place.spec, located.profile.names.separator)
+        policies = [msgspec.structs.asdict(entry) for entry in entries]
         told |= {"port": self.ports, "settings": self._place.spec, "policies": policies}
         for name, template in self._start_table.files.items():
             line = f"start.files.{name}"

@@ -176,7 +176,7 @@ def probe(access: Access) -> Found:
     run = f"bp{secrets.token_hex(4)}"
     with ProbeLine(access, f"{_BEAT_MS},{_BEAT_MS}") as line:
         server = line.greeting.get("server", "")
-        _plain(line, f"/queue/plain.{run}", access)
+        _plain(line, f"/queue/plain{run}", access)
         monitored = "0" not in line.greeting.get("heart-beat", "0,0").replace(" ", "").split(",")
     letters: list[bytes] = []
     questions: dict[str, Callable[[Line, str], bool]] = {
@@ -193,11 +193,11 @@ def probe(access: Access) -> Found:
     # They need several connections.
     longer = {"durables": _durables, "browsers": _browsers}
     with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
-        marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks.{run}"))
+        marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks{run}"))
         told = {
-            name: pool.submit(_told, partial(_asked, access, ask, f"{name}.{run}")) for name, ask in questions.items()
+            name: pool.submit(_told, partial(_asked, access, ask, f"{name}{run}")) for name, ask in questions.items()
         }
-        told |= {name: pool.submit(_told, partial(ask, access, f"{name}.{run}")) for name, ask in longer.items()}
+        told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
     found = {name for name, answer in told.items() if answer.result()}
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
@@ -232,7 +232,7 @@ def _told(question: Callable[[], bool]) -> bool:
 
 def read_clock(access: Access) -> ClockReading | None:
     """The broker's wall clock: the stamp that it puts on a message without one. None if it puts none."""
-    queue = f"/queue/clock.bp{secrets.token_hex(4)}"
+    queue = f"/queue/clockbp{secrets.token_hex(4)}"
     try:
         with Line(access) as line:
             line.subscribe(queue)

@@ -170,6 +170,7 @@ class ProfileAdapter(Adapter):
         skewed = start is not None and start.clock == "libfaketime"
         if start is not None and start.speed > 1 and not skewed:
             raise located.wrong("start.speed", 'its process lives faster by start.clock = "libfaketime" only; add that')
+        self.separator = profile.names.separator
         self.lateness_ms = profile.tolerances.lateness_ms
         self.speed = self.speed_max = 1 if start is None else start.speed
         # What expires may become a dead letter, whatever is promised of a rejection.
@@ -328,6 +329,7 @@ class ProfileAdapter(Adapter):
             life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
             pulls=self.pulls,
             delay_clock=self.located.profile.promises.delay_clock,
+            unnamed=[field for field, name in self._names(STOMP).identifiers.items() if not name],
         )
 
     def library(self, via: str) -> str:

@@ -97,7 +97,9 @@ class Settings:
         """The words of the command line, in the order of the settings."""
         return [
             filled(text, one.values(), self._located, f"settings.{one.word}")
-            for one in asked(msgspec.structs.replace(spec, policies=told_policies(spec)))
+            for one in asked(
+                msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator))
+            )
             for text in self._table.get(one.word, ())
         ]
 
@@ -112,7 +114,7 @@ class Settings:
         return BrokerSpec(**told)
 
 
-def told_policies(spec: BrokerSpec) -> list[PolicySpec]:
+def told_policies(spec: BrokerSpec, separator: str = ".") -> list[PolicySpec]:
     """A program's policies with the patterns that a run's names need: one for ``q0`` must cover ``q0.RUN``, one for
     ``*``, too, but not the dead-letter queue, whose name is its own.
     """
@@ -121,15 +123,18 @@ def told_policies(spec: BrokerSpec) -> list[PolicySpec]:
         applied = entry_for(spec, DEAD_LETTERS, topic=False) or PolicySpec()
         found[DEAD_LETTERS] = replace(applied, match=DEAD_LETTERS)
     for entry in spec.policies:
-        for match in _physical(entry.match):
+        for match in _physical(entry.match, separator):
             found.setdefault(match, replace(entry, match=match))
     return list(found.values())
 
 
-def _physical(match: str) -> list[str]:
+def _physical(match: str, separator: str) -> list[str]:
+    if match == DEAD_LETTERS:
+        return [match]
+    named = match.replace(".", separator)
     if match.endswith("*"):
-        return [match, f"{match}.*"]
-    return [match if match == DEAD_LETTERS or match.endswith(_ALL) else f"{match}.{_ALL}"]
+        return [named, f"{named}{separator}*"]
+    return [named if match.endswith(_ALL) else f"{named}{separator}{_ALL}"]
 
 
 def _text(value: object) -> str:

@@ -72,14 +72,16 @@ CAPABILITIES = [
 
 
 class Names:
-    """What the reference broker, and ActiveMQ, call the destinations of a program; ``suffix``: of one run of several.
+    """What the reference broker, and ActiveMQ, call the destinations of a program; ``suffix``: of one run of several;
+    ``separator``: what stands for the dots of a name.
 
     The dead-letter queue is everybody's.
     """
 
-    def __init__(self, destinations: Destinations, suffix: str = "") -> None:
+    def __init__(self, destinations: Destinations, suffix: str = "", separator: str = ".") -> None:
         self._destinations = destinations
-        self._suffix = suffix
+        self._separator = separator
+        self._suffix = suffix.replace(".", separator)
         #: Dead-letter queue of one source -> what the broker calls it.
         self._letters: dict[str, str] = {}
         self._physical: dict[str, str] = {}
@@ -94,7 +96,8 @@ class Names:
 
     def _own_dead_letters(self, source: str, *, topic: bool) -> str:
         """The dead-letter queue of one source, by its name there."""
-        return QUEUE + own_dead_letters_of(self.physical(source).split("://", 1)[-1], topic=topic)
+        named = own_dead_letters_of(self.physical(source).split("://", 1)[-1], topic=topic)
+        return QUEUE + named.replace(".", self._separator)
 
     def physical(self, dest: str) -> str:
         """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""
@@ -117,7 +120,8 @@ class Names:
             # One element before the topic's name: that is how ActiveMQ knows such queues.
             consumer = "" if virtual == dest else f"{_CONSUMER}{dest.replace('.', '-')}."
             name = f"{consumer}{_VIRTUAL}{virtual}"
-        return f"{TOPIC if known.is_topic(dest) else QUEUE}{name}{self._suffix}"
+        named = f"{name}{self._suffix}".replace(".", self._separator)
+        return f"{TOPIC if known.is_topic(dest) else QUEUE}{named}"
 
     def logical(self, destination: str) -> str:
         """``queue://q0`` -> ``q0``; "" stays ""."""

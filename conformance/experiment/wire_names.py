@@ -77,7 +77,7 @@ _DEAD = "queue://ActiveMQ.DLQ"
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """``headers``: the suite's word (``HEADERS``) -> the broker's header; one that is "" does not exist there.
     ``correlation-id`` and ``type`` of AMQP and MQTT are a field of the protocol's own, or else a property of that name.
-    ``identifiers``: JMS header field -> what STOMP's selectors call it there.
+    ``identifiers``: JMS header field -> what STOMP's selectors call it there; "": they cannot ask for it.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.
     """

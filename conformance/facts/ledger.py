@@ -45,14 +45,14 @@ class Purge(NamedTuple):
 class Ledger:
     """One destination's. Of open sessions: ``held`` for certain (``undone``: after a rollback), ``doubted`` perhaps
     (``pledged``: acknowledged in an open transaction, so held until its end). Since the broker's start: ``arrived``,
-    ``ghosts`` (arrivals of what nobody sent), ``departed`` sessions, what they ``left`` unsettled, browsers that came
-    (``browsed``) and what was ``shown`` to those that went.
+    ``ghosts`` (arrivals of what nobody sent), ``tardy`` ones (at sessions that had left), ``departed`` sessions, what
+    they ``left`` unsettled, browsers that came (``browsed``) and what was ``shown`` to those that went.
     """
 
     # fmt: off
     __slots__ = ("act", "arrived", "browsed", "browsing", "conserved", "counting", "departed", "doubted", "from_start",
                  "ghosts", "held", "in_flight", "kept", "left", "loose", "pledged", "purge", "reset", "reset_held",
-                 "sent", "shaken", "shown", "stirred", "stretch", "unaccounted", "undone", "zeroed")
+                 "sent", "shaken", "shown", "stirred", "stretch", "tardy", "unaccounted", "undone", "zeroed")
     # fmt: on
 
     def __init__(self) -> None:
@@ -87,6 +87,7 @@ class Ledger:
         found.sent, found.loose, found.act, found.stirred = self.sent, self.loose, self.act, self.stirred
         found.stretch, found.from_start, found.zeroed = self.stretch, self.from_start, self.zeroed
         found.arrived, found.ghosts, found.departed = self.arrived, self.ghosts, self.departed
+        found.tardy = self.tardy
         found.left, found.browsed, found.shown, found.purge = self.left, self.browsed, self.shown, self.purge
         found.reset, found.reset_held = self.reset, self.reset_held
         found.shaken, found.unaccounted = self.shaken, self.unaccounted
@@ -94,7 +95,7 @@ class Ledger:
 
     def restart(self) -> None:
         """The broker began anew: its totals are 0, its size is what it kept."""
-        self.arrived = self.ghosts = self.departed = self.left = self.browsed = self.shown = 0
+        self.arrived = self.ghosts = self.tardy = self.departed = self.left = self.browsed = self.shown = 0
         self.stretch += 1
         self.from_start = False
         #: Totals of this stretch began with 0.

@@ -68,6 +68,7 @@ from brokerproof.conformance.facts.rows import (
 )
 from brokerproof.conformance.facts.settling import (
     accept,
+    call_dead,
     enlist,
     expect_no_dead_letter,
     hold,
@@ -278,6 +279,7 @@ class Recording:
         session.seen[event.message] = delivery
         dest.arrived += 1
         dest.ledger.arrived += state != LATE or not tables.restarts
+        dest.ledger.tardy += state == LATE and not tables.restarts
         if delivery.is_dead_letter:
             self._dead_letter(copy, delivery)
         else:
@@ -467,15 +469,9 @@ class Recording:
             ledger = session.dest.ledger
             ledger.stirred = ledger.stirred or ledger.act is not None
             ledger.act = event
-        for message in event.messages if event.type == "expired" else ():
-            meant = self._meant(event.consumer, message)
-            if meant and event.wrong_end and event.result != "fail":  # it may be taken as one without an end
-                later = meant[0].session.deliveries
-                meant = [one for one in later if one.event.seq >= meant[0].event.seq]
-                for delivery in (one for one in meant if one.state == HELD):
-                    settle(self.tables, delivery, DOUBTFUL)
-            for delivery in meant:
-                delivery.copy.called_expired = True
+        for message in event.messages if event.type in {"expired", "poison"} else ():
+            if meant := self._meant(event.consumer, message):
+                call_dead(self.tables, event, meant)
 
     # -- operators, browsers, phases
 

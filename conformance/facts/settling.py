@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Ack, Nack
+from brokerproof.conformance.experiment.history import Ack, Acknowledge, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.policy import gets_expiration
@@ -338,3 +338,23 @@ def is_unclear(tables: Tables, session: Session, event: Ack) -> bool:
             settle(tables, earlier, DOUBTFUL)
             earlier.undone_ns = min(earlier.undone_ns, event.t0 if event.tx is not None else NEVER)
     return len(event.messages) > 1 and (session.resent or any(one in session.twins for one in event.messages))
+
+
+def call_dead(tables: Tables, event: Acknowledge, meant: list[Delivery]) -> None:
+    """What an acknowledgement of type EXPIRED or POISON means. One without a real end may be taken as one without an
+    end, so for what lay before its application, too; what of that is POISON the application's own event leaves out.
+    """
+    endless = event.wrong_end and event.result != "fail"
+    if endless:
+        meant = [one for one in meant[0].session.deliveries if one.event.seq >= meant[0].event.seq]
+    for delivery in meant:
+        beyond = endless and delivery.state == HELD
+        if event.type == "poison":
+            beyond = beyond and delivery.consumed is None and delivery.event.message not in event.messages
+            delivery.copy.rejected = delivery.copy.rejected or beyond
+        else:
+            delivery.copy.called_expired = True
+        if beyond:
+            ledger, stirred = delivery.dest.ledger, delivery.dest.ledger.stirred
+            settle(tables, delivery, DOUBTFUL)
+            ledger.stirred = stirred  # by nothing but the acknowledgement, which the ledger knows

@@ -39,12 +39,13 @@ def is_known(reading: Reading) -> bool:
 
 def dispatched(reading: Reading) -> Span:
     """Least and greatest dispatched count at a reading at rest. Who left may have been sent what nobody saw, browsers
-    count as well, and what a timer let go during a wide reading may be counted before it arrives.
+    count as well. What a timer let go during a wide reading, or was on its way to who had left, may be counted before
+    it arrives.
     """
     base, ledger = reading.base, reading.ledger
     if base is not None and base.event.dispatched is not None:
         high = base.event.dispatched + ledger.arrived - base.ledger.arrived
-        low = base.event.dispatched if is_wide(base) else high
+        low = base.event.dispatched if is_wide(base) else high - (ledger.tardy - base.ledger.tardy)
         same = ledger.departed == base.ledger.departed
     elif base is None and ledger.zeroed:
         low = high = ledger.arrived

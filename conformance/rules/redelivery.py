@@ -172,6 +172,7 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         if earlier is None:
             apart = delivery.send.event.persistent not in kinds and not fair
             backlog = not _was_pledged(delivery) and not _came_with_its_connection(facts, delivery)
+            backlog = backlog and not _came_due(facts, row, delivery)
             if ahead is None and not apart and delivery.send.message not in row.one.seen and backlog:
                 ahead = delivery
             continue
@@ -216,6 +217,16 @@ def _came_with_its_connection(facts: Facts, delivery: Delivery) -> bool:
         return False
     earlier = [one for one in delivery.copy.deliveries if one.event.seq < delivery.event.seq]
     return any(one.session.end == "close" and came_back(one) for one in earlier)
+
+
+def _came_due(facts: Facts, row: Handover, delivery: Delivery) -> bool:
+    """Whether its delay ended after the first session had come: nobody says which place in the queue it has then, the
+    end (ActiveMQ), the head (Artemis), or that of its send.
+    """
+    if not delivery.send.delayed:
+        return False
+    due = facts.delays.due(delivery.send)
+    return due is None or due.visible[1] > row.one.opened[0]
 
 
 def _was_pledged(delivery: Delivery) -> bool:

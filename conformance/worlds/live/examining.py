@@ -147,7 +147,7 @@ class Examination:
         self.refuses = not adapter.refusal(full) and "disk-limits" in adapter.capabilities()
         plain = Program(FORMAT, BrokerSpec(), full.hosts)
         self.endpoint: Endpoint = adapter.open(full if self.refuses else plain, laboratory)
-        self.names = RunNames(Destinations(queues("q0")))
+        self.names = RunNames(Destinations(queues("q0")), separator=adapter.separator)
         self._asked = 0
         self._consumers = 0
 
@@ -206,7 +206,7 @@ class Examination:
 
     def _queue(self) -> str:
         self._asked += 1
-        return self.names.physical("q0") + f".{self._asked}"
+        return f"{self.names.physical('q0')}{self.adapter.separator}{self._asked}"
 
     def _consumer(self) -> str:
         self._consumers += 1

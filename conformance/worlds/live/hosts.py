@@ -36,7 +36,7 @@ from brokerproof.conformance.worlds.scheduler import lock_step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from brokerproof.conformance.brokers.base import Endpoint
+    from brokerproof.conformance.brokers.base import Adapter, Endpoint
     from brokerproof.conformance.experiment.history import Event
     from brokerproof.conformance.experiment.state import ClientState, HostState, WorldState
     from brokerproof.conformance.worlds.live.agent import Ticking
@@ -61,12 +61,17 @@ class Hosts:
     """
 
     def __init__(
-        self, laboratory: Laboratory, state: WorldState, recorder: Recorder, *, alone: bool = False, rate: Rate = REAL
+        self,
+        laboratory: Laboratory,
+        state: WorldState,
+        recorder: Recorder,
+        adapter: Adapter,
+        rate: Rate = REAL,
     ) -> None:
         self.laboratory = laboratory
         self.state = state
         self.recorder = recorder
-        self.names = RunNames(state.destinations, alone=alone)
+        self.names = RunNames(state.destinations, alone=adapter.alone, separator=adapter.separator)
         self.rate = rate
         self.start_ns = rate.now_ns()
         #: Broker -> its process; bridge -> its host.

@@ -93,7 +93,7 @@ class LivePort:
         self._program = program
         self._state = state
         self._rate = self._adapter.rate(program)
-        self.hosts = Hosts(self._laboratory, state, recorder, alone=self._adapter.alone, rate=self._rate)
+        self.hosts = Hosts(self._laboratory, state, recorder, self._adapter, self._rate)
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
         self._bridges: dict[str, LiveBridge] = {}

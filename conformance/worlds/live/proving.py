@@ -179,11 +179,15 @@ class _Bench:
         code = reply.fail.code
         raise Wrong(f"{code}: {reply.fail.text}" if code.startswith(PROFILE) else reply.fail.text)
 
+    def _name(self) -> str:
+        """A new name, of letters and digits alone."""
+        self._asked += 1
+        return f"prove{secrets.token_hex(4)}x{self._asked}"
+
     def _place(self) -> str:
         """A queue of its own; where there are none, a topic."""
-        self._asked += 1
         kind = "topic" if self._kind == MQTT else "queue"
-        return f"{kind}://prove.{secrets.token_hex(4)}.{self._asked}"
+        return f"{kind}://{self._name()}"
 
     def _waiting_place(self) -> str:
         if self._kind == MQTT:
@@ -358,7 +362,7 @@ class _Bench:
         return "a browser is shown what waits, and takes nothing"
 
     def _topics(self) -> str:
-        desk, dest = self._desk(), f"topic://prove.{secrets.token_hex(4)}"
+        desk, dest = self._desk(), f"topic://{self._name()}"
         self._send(desk, dest, "early")
         self._attach(desk, dest, "c0/1")
         self._send(desk, dest, "now")

@@ -76,3 +76,10 @@ def test_what_only_jms_gives_a_meaning_is_not_asked_of_others(selector: str, jav
     for words, kept in ((["selectors"], not java), (["selectors", "jms-selectors"], True)):
         (step,) = [one for one in cast(asking, words, ["stomp"]).steps if isinstance(one, Subscribe)]
         assert (step.selector == selector) is kept
+
+
+def test_a_field_that_selectors_have_no_name_for_is_not_asked_for() -> None:
+    for selector, kept in (("NOT (JMSDeliveryMode <> 'PERSISTENT')", False), ("JMSPriority > 4", True)):
+        asking = program({"do": "subscribe", "host": 1, "dest": 0, "selector": selector})
+        steps = cast(asking, ["selectors"], ["stomp"], unnamed=["JMSDeliveryMode"]).steps
+        assert [one.selector == selector for one in steps if isinstance(one, Subscribe)] == [kept]

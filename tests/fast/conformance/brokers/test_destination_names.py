@@ -17,6 +17,7 @@ from brokerproof.conformance.experiment.destinations import (
     queues,
     topics,
 )
+from brokerproof.conformance.worlds.live.names import RunNames
 
 OWN, TOLD = own_dead_letters_of("q0"), expiries_of("q0")
 DECLARED = [
@@ -79,6 +80,23 @@ def test_names_are_translated_and_back(name: str, meant: str) -> None:
     names = Names(Destinations([*DECLARED, *queues("sport", "a.b")]))
     assert names.physical(name) == meant
     assert names.logical(meant) == name
+
+
+def test_a_broker_that_takes_no_dots_is_told_none() -> None:
+    names = Names(Destinations([*DECLARED, *queues("sport", "a.b")]), ".r1", "_")
+    told = {name: names.physical(name) for name in ("q0", "orders.eu", "both", "a.b", OWN, DEAD_LETTERS)}
+    assert told == {
+        "q0": "queue://q0_r1",
+        "orders.eu": "queue://orders_eu_r1",
+        "both": "queue://q0_r1,topic://prices_r1",
+        "a.b": "queue://Consumer_a-b_VirtualTopic_news_r1",
+        OWN: "queue://ActiveMQ_DLQ_Queue_q0_r1",
+        DEAD_LETTERS: "queue://ActiveMQ.DLQ",  # names.X.dead_letters is what it is called
+    }
+    assert [names.logical(physical) for physical in told.values()] == list(told)
+    assert names.logical("queue://others_r1") == "others"
+    run = RunNames(Destinations(queues("q0")), separator="_")
+    assert run.physical("q0") == f"queue://q0_{run.run}"
 
 
 def test_names_of_one_run_have_its_suffix_and_are_recognised() -> None:

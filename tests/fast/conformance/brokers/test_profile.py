@@ -64,6 +64,7 @@ def test_what_we_ship_is_read(path: Path) -> None:
         ('[names.stomp.headers]\nexpiratio = "x"', "headers.expiratio: unknown word; did you mean 'expiration'?"),
         ('[counters]\nkind = "x"\nmap = { sise = "y" }', "counters.map.sise: no figure of ours; did you mean 'size'?"),
         ('[names.amqp.headers]\nexpire = "x"', "names.amqp.headers.expire: unknown word; did you mean 'expiration'?"),
+        ('[names]\nseparator = "ab"', "names.separator: Expected `str` matching regex"),
         ('[names.mqtt]\ntopic = "t"', "names.mqtt.topic: 't' must hold {name} once"),
         ('[start]\ncommand = ["x"]\nget = { home = "maven:artemis" }', "start.get.home: 'maven:artemis' is not maven:"),
         ("[", "a broker profile is a TOML file"),
@@ -136,6 +137,16 @@ def test_what_cannot_be_set_is_lacking_or_declared_as_the_least() -> None:
     assert told.lacking(spec, keeps=True, stamps=True) == ["memory_limit_bytes of q0 alone"]
     least = told.effective(spec, {"expiry": "documented"})
     assert (least.timestamping, least.policies[0].expire_period_ms) == (None, 0)
+
+
+def test_a_broker_that_takes_no_dots_is_told_none() -> None:
+    separated = '[names]\nseparator = "_"\n'
+    located = parsed(
+        f'{separated}[start]\ncommand = ["x", "{{settings}}"]\n[settings]\nmemory_limit_bytes = ["{{match}}"]'
+    )
+    spec = BrokerSpec(policies=[PolicySpec(name, memory_limit_bytes=9) for name in ("a.b", "q*", ">")])
+    assert Settings(located).arguments(spec) == ["a_b_>", "q*", "q*_*", ">"]
+    assert ProfileAdapter(parsed(f"{separated}[promises]\ncapabilities = []\n")).separator == "_"
 
 
 def adapter(more: str, monkeypatch: pytest.MonkeyPatch, offered: list[str]) -> ProfileAdapter:

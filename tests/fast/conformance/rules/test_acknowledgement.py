@@ -98,8 +98,9 @@ def test_settlements_close_slots_again(kind: str, slots: int) -> None:
 
 
 @pytest.mark.parametrize(("result", "expected"), [("ok", SATISFIED), ("fail", VIOLATED)])
-def test_a_wrong_end_may_be_taken_as_none(result: str, expected: VerdictKind) -> None:
+@pytest.mark.parametrize("kind", ["expired", "poison"])
+def test_a_wrong_end_may_be_taken_as_none(kind: str, result: str, expected: VerdictKind) -> None:
     """Artemis makes dead letters of all that the consumer has; who refuses it may not."""
-    run = acted(held(), "expired", "p0/0", wrong_end=True, settles=False, result=result)
+    run = acted(held(), kind, "p0/0", wrong_end=True, settles=False, result=result)
     run = run.close(at_ms=50).deliver("drain/1", "p0/2").dead_letter("p0/1").finish()
     assert run.verdicts("EXP-002")["EXP-002"].verdict is expected

@@ -181,6 +181,16 @@ def test_the_dispatched_count_is_the_number_of_arrivals() -> None:
     assert kinds(two_of_three_held().leave("c0/1").rest(dispatched=2))["INF-004"] is FAILS
 
 
+def test_what_was_on_its_way_to_who_had_left_may_be_counted_before_it_arrives() -> None:
+    def told(*counts: int) -> Builder:
+        story = two_of_three_held().rest(dispatched=counts[0]).leave("c0/1").rest(dispatched=counts[1])
+        return story.arrive("c0/1", "p0/3").rest(dispatched=counts[2])
+
+    assert kinds(told(3, 4, 4))["INF-004"] is HOLDS
+    assert kinds(told(3, 3, 4))["INF-004"] is HOLDS
+    assert kinds(told(3, 3, 2))["INF-004"] is FAILS
+
+
 @pytest.mark.parametrize(
     ("delay_ms", "lasting_ms", "counts", "expected"),
     [

@@ -239,6 +239,19 @@ def test_what_came_back_is_first_and_in_order() -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
+def test_what_came_due_meanwhile_has_no_place_among_what_came_back() -> None:
+    def told(delay_ms: int, *, waits: bool) -> Builder:
+        story = Builder().connect("p0").connect("c0").connect("c1").send("p0/9", delay_ms=delay_ms)
+        story = (
+            (story.rest(None, lasting_ms=50) if waits else story).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+        )
+        return story.lose("c0").rest(None, lasting_ms=50).subscribe("c1/1").arrive("c1/1", "p0/9", "p0/1")
+
+    assert outcome(told(0, waits=True), "RDL-005") == (FAILS, "behind")
+    assert outcome(told(20, waits=True), "RDL-005") == (FAILS, "behind")
+    assert kind(told(20, waits=False), "RDL-005") is HOLDS
+
+
 def test_what_came_back_is_in_order_within_each_priority() -> None:
     def told(*order: str) -> Builder:
         story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").send("p0/2", priority=9).send("p0/3")

@@ -26,7 +26,8 @@ def test_what_is_not_this_programs_is_heard_where_nobody_else_listens(dest: str,
     state: Any = SimpleNamespace(destinations=Destinations([*queues("q0"), temporary]))
     laboratory: Any = SimpleNamespace(never=set())
     recorder = Recorder()
-    hosts = Hosts(laboratory, state, recorder)
+    adapter: Any = SimpleNamespace(alone=False, separator=".")
+    hosts = Hosts(laboratory, state, recorder, adapter)
     hosts.dest_of["c0/1"] = dest
     for token in (hosts.names.on_wire("p0/1"), OTHERS):
         hosts._heard("c0", protocol.Arrive(t0=1, t1=1, consumer="c0/1", message=token))

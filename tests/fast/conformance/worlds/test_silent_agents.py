@@ -30,7 +30,8 @@ class Run:
         state: Any = SimpleNamespace(destinations=SimpleNamespace(declared=[]))
         self.recorder = Recorder()
         laboratory: Any = SimpleNamespace(never=set())
-        self.hosts = Hosts(laboratory, state, self.recorder)
+        adapter: Any = SimpleNamespace(alone=False, separator=".")
+        self.hosts = Hosts(laboratory, state, self.recorder, adapter)
         self.hosts.agents["c0"] = AgentHost("a", "stomp", process, None)
         self._sockets = [ours, self.its]
 
