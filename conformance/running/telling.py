@@ -182,7 +182,12 @@ def _faster(program: Program, speed: int) -> Program:
         ends = msgspec.structs.replace(ends, write_timeout_ms=ends.write_timeout_ms // speed)
     broker = msgspec.structs.replace(program.broker, monitor_offer=offer and _shorter(offer, speed), connector=ends)
     links = [
-        msgspec.structs.replace(link, monitor=link.monitor and _shorter(link.monitor, speed)) for link in program.links
+        msgspec.structs.replace(
+            link,
+            monitor=link.monitor and _shorter(link.monitor, speed),
+            bytes_per_second=link.bytes_per_second * speed,  # or its messages take longer than all that waits for them
+        )
+        for link in program.links
     ]
     return msgspec.structs.replace(program, broker=broker, links=links, steps=steps)
 

@@ -107,6 +107,13 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
 
 
+def test_what_shortens_durations_widens_slow_links() -> None:
+    story = stories()["001-large-message"]
+    slow, quick = (one.cured.program.links for one in (story, hastened(story, 10)))
+    assert [link.bytes_per_second * 10 for link in slow] == [link.bytes_per_second for link in quick]
+    assert any(link.bytes_per_second for link in slow)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("001", "004"))])
 def test_it_is_the_same_story_ten_times_as_fast(name: str) -> None:
     for half in play(hastened(stories()[name], 10), simulated()):
