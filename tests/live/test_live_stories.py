@@ -157,7 +157,8 @@ def test_a_silent_link_is_closed_by_the_broker_and_proven(stage: Stage) -> None:
     assert "inactive" in closed.reason
     assert closed.idle_ns is not None
     assert 1_950_000_000 <= closed.idle_ns <= 3_600_000_000
-    assert events(stage.play("live-quiet-link"), Closed) == []
+    # The client may: heart-beats of this broker are up to two periods apart, which is all that it waits for.
+    assert events(stage.play("live-quiet-link"), Closed, "b") == []
 
 
 def judged(stage: Stage, name: str) -> dict[str, VerdictKind]:
