@@ -28,13 +28,13 @@ class Facts(Tables):
 
     __slots__ = ("_deaths", "_dying", "_expiries", "_published", "_selected", "beyond", "credit", "delays", "tally")
 
-    @uncollected()
     def __init__(self, history: History) -> None:
         super().__init__(history.header)
         #: Of a network of brokers: the facts of the others (``network.py``).
         self.beyond: list[Facts] = []
-        record(history, self)
-        tighten(self)
+        with uncollected():
+            record(history, self)
+            tighten(self)
         #: Who had room for what (``credit.py``).
         self.credit = Credit(self)
         #: What waited for its delivery time, and who for it (``delays.py``).
