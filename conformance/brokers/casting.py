@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -73,13 +73,13 @@ def cast(
     life_unit_ms: int = 1,
     pulls: bool = False,
     delay_clock: str = "elapsed",
-    unnamed: Collection[str] = (),
+    unnamed: Mapping[str, Collection[str]] | None = None,
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
-    (``producer-wall``), which is the same as long as all clocks are right; ``unnamed``: header fields that selectors
-    cannot ask for.
+    (``producer-wall``), which is the same as long as all clocks are right; ``unnamed``: by a host's
+    protocol, the header fields that its selectors cannot ask for.
     """
     only = next(iter(vias))
     hosts = [
@@ -91,6 +91,7 @@ def cast(
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
 
+    nameless = [(unnamed or {}).get(host.via, ()) for host in hosts]
     clocks = [host.clock for host in program.hosts]
     wrong = any(one.offset_ms or one.drift_ppm for one in clocks) or any(isinstance(s, Clock) for s in program.steps)
     skewed = wrong and delay_clock == "producer-wall"
@@ -99,7 +100,7 @@ def cast(
         if isinstance(step, dropped):
             return None
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
-        if isinstance(found, Subscribe) and any(field in found.selector for field in unnamed):
+        if isinstance(found, Subscribe) and any(field in found.selector for field in nameless[found.host]):
             found = msgspec.structs.replace(found, selector="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms, calls="")

@@ -143,7 +143,7 @@ class Endpoints(_Table, frozen=True):
 class Names(_Table, frozen=True):
     """A table per endpoint. ``separator``: what stands between the parts of a name, for a broker that takes no dots."""
 
-    separator: Annotated[str, msgspec.Meta(pattern=r"^[._:/~-]$")] = "."
+    separator: Literal[".", "_", ":", "/", "~", "-"] = "."
     stomp: WireNames = DEFAULTS["stomp"]
     amqp: WireNames = DEFAULTS["amqp"]
     amqp091: WireNames = DEFAULTS["amqp091"]

@@ -329,7 +329,11 @@ class ProfileAdapter(Adapter):
             life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
             pulls=self.pulls,
             delay_clock=self.located.profile.promises.delay_clock,
-            unnamed=[field for field, name in self._names(STOMP).identifiers.items() if not name],
+            unnamed={
+                via: [field for field, name in self._names(kind).identifiers.items() if not name]
+                for via, kind in plays.items()
+                if kind in WORDS
+            },
         )
 
     def library(self, via: str) -> str:

@@ -23,12 +23,12 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, concluded
+from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.generate.strategies import frames, steps
 from brokerproof.conformance.known import apply_known
 from brokerproof.conformance.machines.model import Model, contradiction
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.running.items import EXAMPLES
 from brokerproof.conformance.running.live import explained
 from brokerproof.conformance.worlds.executor import World

@@ -7,9 +7,7 @@ raises for misuse (an unknown mutant).
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import msgspec
 
@@ -17,25 +15,12 @@ from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import REFERENCE, RunResult
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.watchdog import Stuck, counted, watched
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-
-#: New objects that make the garbage collector look: a run makes thousands, and nearly all of them live until its end.
-COLLECT_AFTER = 100_000
-
-
-@contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Let the garbage collector look less often; what it was set to before comes back."""
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def expected(verdicts: list[Verdict], generation: dict[str, str]) -> list[Verdict]:

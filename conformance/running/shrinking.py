@@ -17,9 +17,10 @@ from msgspec import Struct
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.generate.polish import polish
 from brokerproof.conformance.generate.shrink import BUDGET, Predicate, Shrinker
-from brokerproof.conformance.running.engine import run_program, seldom_collected
+from brokerproof.conformance.running.engine import run_program
 
 #: Real seconds that a shrink may take while somebody waits for a text.
 SECONDS = 30.0

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.history import Crash
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.judge import judge_history
-from brokerproof.conformance.running.engine import seldom_collected, simulate
+from brokerproof.conformance.running.engine import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.mutants.automatic.mutations import Mutation, broker_folder
 from brokerproof.conformance.running.automatic.comparing import digest_of, program_named, violated_in
-from brokerproof.conformance.running.engine import seldom_collected
 from brokerproof.conformance.running.pool import end_with_parent
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
