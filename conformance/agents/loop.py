@@ -307,7 +307,8 @@ class Agent(ABC):
         elif isinstance(item, notice.Receipt):
             self._resolve(wire, item.receipt, t1_ns)
         elif isinstance(item, notice.Connected):
-            self._resolve(wire, "connect", t1_ns)
+            beats: dict[str, object] = {} if item.heart_beat_ms is None else {"heart_beat_ms": item.heart_beat_ms}
+            self._resolve(wire, "connect", t1_ns, beats)
         elif isinstance(item, notice.Failed):
             self._failed(wire, item, t1_ns)
         elif isinstance(item, notice.Closed):
@@ -326,10 +327,10 @@ class Agent(ABC):
         if "take" not in self.capabilities:
             library.take(consumer, _now())
 
-    def _resolve(self, wire: Wire, receipt: str, t1_ns: int) -> None:
+    def _resolve(self, wire: Wire, receipt: str, t1_ns: int, heard: dict[str, object] | None = None) -> None:
         waiting = wire.waiting.pop(receipt, None)
         if waiting is not None:
-            ok = {**(waiting.stamps or {}), **waiting.also}
+            ok = {**(waiting.stamps or {}), **waiting.also, **(heard or {})}
             self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, ok=ok)
 
     def _failed(self, wire: Wire, item: notice.Failed, t1_ns: int) -> None:

@@ -232,6 +232,8 @@ class Adapter(ABC):
     speed_max: int = 1
     #: How late it may be in real time when nothing disturbs it.
     lateness_ms: int = 1000
+    #: After how many of a silent STOMP client's periods it gives it up; None: its documentation does not say.
+    heart_beat_grace: float | None = None
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: What its operator can be asked for.

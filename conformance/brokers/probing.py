@@ -108,6 +108,14 @@ class Line:
         """The next message, if one comes in time."""
         return self._next(wait_ms, "MESSAGE")
 
+    def ended(self, wait_ms: int) -> bool:
+        """Whether the broker ends the connection in time, with an ERROR or without."""
+        try:
+            self._next(wait_ms, "")
+        except (ProbeError, OSError):
+            return True
+        return False
+
     def _put(self, frame: Frame) -> None:
         self._socket.sendall(self._framing.encode(frame))
 

@@ -178,7 +178,7 @@ class Promises(_Table, frozen=True):
     reject: Literal["redeliver", "dead-letter", "drop"] | None = None
     redeliveries_max: Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None = None
     prefetch: Annotated[int, msgspec.Meta(ge=1)] | Literal["unlimited", "ignored"] | None = None
-    heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
     delay_clock: Literal["elapsed", "broker-wall", "producer-wall"] = "elapsed"
     generation: dict[str, str] = {}
 

@@ -35,6 +35,8 @@ _APART_S = 1.0
 _LATE_MS = 50
 MOVED_S = 6.0
 _COUNT = 3
+#: A client's heart-beats while it is watched being silent.
+_BEAT_MS = 500
 _UNTOLD, _STILL = "the broker does not tell", "did not move"
 #: What makes a profile's line doubtful, not its broker.
 _SUSPECT = (_UNTOLD, _STILL)
@@ -69,6 +71,8 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         questions.append(("counters.map", _counters))
     if profile.promises.capabilities is not None:
         questions.append(("promises.capabilities", _claims))
+    if profile.promises.heart_beat_grace is not None:
+        questions.append(("promises.heart_beat_grace", _gives_up))
     for line, question in questions:
         try:
             yield question(adapter)
@@ -226,3 +230,23 @@ def _claims(adapter: ProfileAdapter) -> Proof:
     unknown = [word for word in claimed if word not in found.asked]
     text = f"no probe knows {', '.join(unknown)}" if unknown else "each was tried"
     return Proof("promises.capabilities", "not proven" if unknown else "ok", text)
+
+
+def _gives_up(adapter: ProfileAdapter) -> Proof:
+    """A client that promised heart-beats says nothing."""
+    name, grace = "promises.heart_beat_grace", adapter.heart_beat_grace or 1
+    with _Running(adapter) as running, Line(running.access, f"{_BEAT_MS},0") as line:
+        began_ns = time.monotonic_ns()
+        told = line.greeting.get("heart-beat", "0,0")
+        asks = told.rpartition(",")[2].strip()
+        if not asks.isdecimal() or not int(asks):
+            return Proof(name, "wrong", f"the broker wants no heart-beats (heart-beat:{told}), so it gives nobody up")
+        period_ms = max(_BEAT_MS, int(asks))
+        least_ms, most_ms = int(grace * period_ms), int(3 * grace * period_ms) + adapter.lateness_ms
+        ended = line.ended(most_ms)
+    after_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+    due = f"due after {least_ms} to {most_ms} ms, {grace:g} to {3 * grace:g} periods"
+    if not ended:
+        return Proof(name, "wrong", f"a silent client is still connected; it was {due}")
+    state: Literal["ok", "wrong"] = "ok" if after_ms >= least_ms - _LATE_MS else "wrong"
+    return Proof(name, state, f"a silent client was given up after {after_ms} ms; {due}")

@@ -148,6 +148,8 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     expire_period_ms: int | None = None
     #: How late a due message may be on an idle broker before "on time" is in doubt.
     lateness_ms: int = 1000
+    #: After how many of a silent STOMP client's periods its documentation lets it be given up; None: it says nothing.
+    heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
 
 
 class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

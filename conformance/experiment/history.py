@@ -74,10 +74,8 @@ class Event(msgspec.Struct, tag_field="kind", omit_defaults=True, forbid_unknown
 
 class ClockSample(Event, tag="clock_sample"):
     """The host's wall clock read ``wall_ms`` at the middle of ``[t0, t1]``, give or take ``plus_minus_ns`` (truncation
-    to milliseconds included).
-
-    ``beyond_ns`` are the nanoseconds past ``wall_ms``, from an observer that can read them; then truncation is no part
-    of ``plus_minus_ns``.
+    to milliseconds included). ``beyond_ns`` are the nanoseconds past ``wall_ms``, from an observer that can read them;
+    then truncation is no part of ``plus_minus_ns``.
     """
 
     wall_ms: int
@@ -86,12 +84,15 @@ class ClockSample(Event, tag="clock_sample"):
 
 
 class Connect(Event, tag="connect"):
-    """A client connected, via a library that does what its ``traits`` say; null: not told."""
+    """A client connected, via a library that does what its ``traits`` say, to a broker that says of heart-beats (STOMP)
+    that it sends and wants ``heart_beat_ms``; null: not told.
+    """
 
     result: Result
     via: str = "stomp"
     traits: Traits | None = None
     refusal: str | None = None
+    heart_beat_ms: tuple[int, int] | None = None
 
 
 class Subscribe(Event, tag="subscribe"):

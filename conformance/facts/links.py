@@ -62,7 +62,10 @@ class Limits:
     (``Tables.rate``).
     """
 
-    def __init__(self, monitor: MonitorSpec, generation: str, via: str, rate: int, jitter_ns: int = 0) -> None:
+    def __init__(
+        self, monitor: MonitorSpec, generation: str, via: str, rate: int, jitter_ns: int = 0, grace: float | None = None
+    ) -> None:
+        """``grace``: after how many STOMP periods silence is enough, if its documentation says so."""
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
         self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
@@ -80,11 +83,24 @@ class Limits:
             self.low_ns = 2 * read_ns if generation == "classic" else read_ns
         else:
             self.gap_ns = 2 * read_ns if generation == "classic" else read_ns
+            if grace is not None or not generation:
+                # STOMP asks for tolerance and names no figure.
+                self.low_ns = int((grace or 1) * self.delay_ns)
+                self.high_ns = max(self.high_ns, 3 * self.low_ns)
         self.gap_ns += jitter_ns
 
     def watches_health(self) -> bool:
         """Whether a healthy link is safe for certain: its longest pause is shorter than the limit."""
         return self.gap_ns + self.late_ns < self.low_ns
+
+
+def agreed(monitor: MonitorSpec, theirs_ms: int) -> MonitorSpec | None:
+    """A STOMP monitor, whose period is its initial delay, after the other end has said its own: the slower of promise
+    and wish, and none where it says 0.
+    """
+    period_ms = max(monitor.initial_delay_ms, theirs_ms)
+    read_ms = monitor.read_ms * period_ms // max(1, monitor.initial_delay_ms)
+    return MonitorSpec(read_ms, period_ms) if theirs_ms > 0 else None
 
 
 class Silence:

@@ -3,8 +3,8 @@
 * OpenWire: both take the smaller read period R and the smaller initial delay D; a third of R is the write period W.
   What the broker offers is what the peer heard, else what is declared.
 * STOMP: each direction has the slower of promise and wish, none if one of them is 0. *classic* takes the numbers as
-  they are, *documented* reads with twice the client's period and writes twice in its own; a grace above 1 replaces the
-  factor of the first.
+  they are, *documented* reads with twice the client's period and writes twice in its own; a grace that is set,
+  or documented, replaces the factor of the first.
 * A silent peer is closed, after its last byte or the end of D: *documented* in [R, 1.1 R], *classic* in [2R, 3R], but
   [R, 3R] if what came last completed no command (part of a frame; STOMP's newline). Unknown: from least to greatest.
 * What it says itself is never more than two write periods apart, and the time that writing takes.
@@ -63,8 +63,9 @@ def agreement(event: Probe, declared: DeclaredSpec, connector: ConnectorSpec, ge
     if event.heard.heart_beat and (len(parts) != 2 or not all(part.strip().lstrip("-").isdecimal() for part in parts)):
         return None
     serves_ms, asks_ms = (int(part) for part in parts) if event.heard.heart_beat else (0, 0)
+    grace = connector.heart_beat_grace if connector.heart_beat_grace > 1 else declared.heart_beat_grace or 0
     return _stomp(
-        generation, _slower(event.said.offer_ms[0], asks_ms), _slower(event.said.offer_ms[1], serves_ms), connector
+        generation, _slower(event.said.offer_ms[0], asks_ms), _slower(event.said.offer_ms[1], serves_ms), grace
     )
 
 
@@ -72,10 +73,9 @@ def _slower(one_ms: int, other_ms: int) -> int:
     return max(one_ms, other_ms) if one_ms > 0 and other_ms > 0 else 0
 
 
-def _stomp(generation: str, incoming_ms: int, outgoing_ms: int, connector: ConnectorSpec) -> Agreement:
+def _stomp(generation: str, incoming_ms: int, outgoing_ms: int, grace: float) -> Agreement:
     delay_ms = min(incoming_ms, outgoing_ms)
-    grace = connector.heart_beat_grace
     factor = 2 if generation == DOCUMENTED else 1
-    read_ms = int(incoming_ms * grace) if grace > 1 else incoming_ms * factor
+    read_ms = int(incoming_ms * grace) if grace else incoming_ms * factor
     write_ms = (outgoing_ms + factor - 1) // factor
-    return Agreement(generation, read_ms, write_ms, delay_ms, lenient_ms=0 if generation else 2 * read_ms)
+    return Agreement(generation, read_ms, write_ms, delay_ms, lenient_ms=0 if generation or grace else 2 * read_ms)

@@ -15,7 +15,15 @@ from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
+from brokerproof.conformance.facts.links import (
+    Connection,
+    Limits,
+    Silence,
+    agreed,
+    connections_of,
+    gave_up,
+    is_inactivity,
+)
 from brokerproof.conformance.facts.marks import but
 from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER
 from brokerproof.conformance.facts.permission import maybe_without_room
@@ -32,17 +40,16 @@ LARGE_BYTES = 64 * 1024
 
 
 class Link:
-    """A connection with what was agreed on: the monitor, and the limits of the broker's and of the client's end, whose
-    library may follow either generation.
+    """A connection with the limits of the broker's end and of the client's, whose library may follow either generation.
+    ``ends``: the monitors that they agreed on.
     """
 
-    def __init__(self, facts: Facts, connection: Connection, monitor: MonitorSpec, generation: str) -> None:
-        via = connection.client.via
+    def __init__(self, facts: Facts, connection: Connection, ends: tuple[MonitorSpec, MonitorSpec]) -> None:
+        via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
+        ours, theirs = ends
         self.connection = connection
-        self.monitor = monitor
-        self.broker = Limits(monitor, generation, via, facts.rate, connection.jitter_ns)
-        theirs = generation if facts.simulated else ""
-        self.client = Limits(monitor, theirs, via, facts.rate, connection.jitter_ns)
+        self.broker = Limits(ours, generation, via, facts.rate, connection.jitter_ns, grace)
+        self.client = Limits(theirs, generation if facts.simulated else "", via, facts.rate, connection.jitter_ns)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
         """(which end, its limits, its close for silence)."""
@@ -65,9 +72,19 @@ def _links(facts: Facts) -> list[Link]:
     for client in facts.clients.values():
         monitor = facts.declared.monitor.get(client.name)
         if monitor is not None and monitor.read_ms > 0:
-            generation = _generation(facts)
-            found += [Link(facts, connection, monitor, generation) for connection in connections_of(facts, client)]
+            told = [(one, _ends(one, monitor)) for one in connections_of(facts, client)]
+            found += [Link(facts, connection, ends) for connection, ends in told if ends is not None]
     return found
+
+
+def _ends(connection: Connection, monitor: MonitorSpec) -> tuple[MonitorSpec, MonitorSpec] | None:
+    """The monitor of the broker's end and that of the client's; None: there are not both."""
+    told = connection.connect.heart_beat_ms
+    if told is None:
+        return monitor, monitor
+    serves_ms, asks_ms = told
+    broker, client = agreed(monitor, asks_ms), agreed(monitor, serves_ms)
+    return None if broker is None or client is None else (broker, client)
 
 
 def links(facts: Facts) -> list[Link]:

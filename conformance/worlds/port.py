@@ -45,9 +45,11 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     refusal: str | None = None
     #: The connection had ended before it was sent, and nobody knew: the broker was not asked.
     unsent: bool = False
-    #: Of ``connect``: what the library does by itself. Of ``send``: what the client put on the message, and when a
-    #: delayed one becomes due; and the calls of its producer, if an order of them was asked for.
+    #: Of ``connect``: what the library does by itself, and what heart-beats the broker says that it sends and wants. Of
+    #: ``send``: what the client put on the message, and when a delayed one becomes due; and the calls of its producer,
+    #: if an order of them was asked for.
     traits: Traits | None = None
+    heart_beat_ms: tuple[int, int] | None = None
     stamps: Stamps = {}
     due_ns: int = 0
     called: list[tuple[str, int, str]] = []

@@ -262,4 +262,5 @@ def record_connect(recorder: Recorder, client: ClientState, outcome: Outcome) ->
         via=client.via,
         traits=client.traits,
         refusal=outcome.refusal,
+        heart_beat_ms=outcome.heart_beat_ms,
     )

@@ -19,12 +19,15 @@ class Notice:
 
 
 class Connected(Notice):
-    """The handshake is complete. ``version`` is the protocol's."""
+    """The handshake is complete. ``version`` is the protocol's; ``heart_beat_ms`` what a STOMP broker says that it
+    sends, and that it wants.
+    """
 
-    __slots__ = ("version",)
+    __slots__ = ("heart_beat_ms", "version")
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, heart_beat_ms: tuple[int, int] | None = None) -> None:
         self.version = version
+        self.heart_beat_ms = heart_beat_ms
 
 
 class Delivered(Notice):

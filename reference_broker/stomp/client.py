@@ -248,7 +248,7 @@ class ClientSession(Client):
         outgoing = max(self._sends_ms, asks_ms) if self._sends_ms > 0 and asks_ms > 0 else 0
         periods = stomp_periods(self._generation, incoming, outgoing)
         self.monitor.start(now_ns, periods.read_ms, periods.write_ms, periods.initial_delay_ms)
-        return Connected(version)
+        return Connected(version, (serves_ms, asks_ms))
 
     def _delivered(self, frame: Frame) -> Delivered:
         headers = frame.headers

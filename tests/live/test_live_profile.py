@@ -42,6 +42,7 @@ map = {{ size = "size", in_flight = "inflightCount", dispatched = "dispatchCount
 [promises]
 profiles = ["core"]
 reject = "dead-letter"
+heart_beat_grace = 2.0
 """
 TEMPLATE = """
 [broker]
@@ -97,12 +98,13 @@ def test_it_is_started_configured_skewed_restarted_and_asked(foreign: ProfileAda
 def test_each_line_is_proven_and_a_lie_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "check", str(written(tmp_path))]) == OK
     assert "ok          counters.map" in capsys.readouterr().out
-    lie = PROFILE.replace('"inflightCount"', '"inFlight"').replace(', "--data", "{data}"', "")
+    lie = PROFILE.replace('"inflightCount"', '"inFlight"').replace(', "--data", "{data}"', "").replace("grace = 2.0", "grace = 3.0")
     assert main(["profile", "check", str(written(tmp_path, lie))]) == VIOLATED
     told = capsys.readouterr().out
     assert "wrong       counters.map: " in told
     assert "in_flight the broker does not tell" in told
     assert "wrong       start.restart" in told
+    assert "wrong       promises.heart_beat_grace: a silent client was given up after 1" in told
 
 
 def test_a_first_profile_runs(laboratory: Laboratory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

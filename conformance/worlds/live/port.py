@@ -193,6 +193,7 @@ class LivePort:
             self._effective.declared(),
             default_prefetch=self._adapter.default_prefetch,
             lateness_ms=self._adapter.lateness_ms * self._rate.times,
+            heart_beat_grace=self._adapter.heart_beat_grace,
         )
 
     def rates(self) -> dict[str, int]:
@@ -294,8 +295,8 @@ class LivePort:
         agent.connected = outcome.result == "ok"
         if outcome.result == "unknown":
             self._doubted.add(client.name)
-        if "traits" in told:
-            outcome.traits = msgspec.convert(told["traits"], Traits)
+        outcome.traits = msgspec.convert(told.get("traits"), Traits | None)
+        outcome.heart_beat_ms = msgspec.convert(told.get("heart_beat_ms"), tuple[int, int] | None)
         return outcome
 
     def ask(self, operation: ops.ClientOperation) -> Waiting[Outcome]:

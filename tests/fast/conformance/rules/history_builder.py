@@ -110,10 +110,18 @@ class Builder:
 
     # -- what clients do
 
-    def connect(self, host: str, via: str = "stomp", result: str = "ok", *, checks: bool = False) -> Self:
-        """A connection is made. ``checks``: the library discards what has expired."""
-        traits = traits_of(via, checks_expiry=checks)
-        return self._add(Connect, host, self.request_ms, result=result, via=via, traits=traits)
+    def connect(
+        self,
+        host: str,
+        via: str = "stomp",
+        result: str = "ok",
+        *,
+        checks: bool = False,
+        beats: tuple[int, int] | None = None,
+    ) -> Self:
+        """A connection is made. ``checks``: the library discards what has expired. ``beats``: ``heart_beat_ms``."""
+        told = {"traits": traits_of(via, checks_expiry=checks), "heart_beat_ms": beats}
+        return self._add(Connect, host, self.request_ms, result=result, via=via, **told)
 
     def send(self, message: str, dest: str = "q0", result: str = "ok", **fields: Any) -> Self:
         """The host in front of the slash sends it."""

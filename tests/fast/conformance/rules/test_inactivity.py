@@ -22,11 +22,17 @@ NOT_RUN = VerdictKind.NOT_RUN
 REQUIREMENTS = [f"INA-{number:03d}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 12, 18, 20, 21)]
 
 
-def link(world: str = "simulated", generation: str = "documented", via: str = "stomp", **fields: Any) -> Builder:
-    """c0 is connected at 0 to 1 ms, with a monitor."""
+def link(
+    world: str = "simulated",
+    generation: str = "documented",
+    via: str = "stomp",
+    told: tuple[int, int] | None = None,
+    **fields: Any,
+) -> Builder:
+    """c0 is connected at 0 to 1 ms, with a monitor. ``told``: what heart-beats the broker says it sends and wants."""
     monitor = {"c0": MonitorSpec(1000, 500)}
     story = Builder(world, monitor=monitor, generation={"monitor": generation}, **fields)
-    return story.connect("c0", via)
+    return story.connect("c0", via, beats=told)
 
 
 def judge(story: Builder) -> dict[str, Verdict]:
@@ -85,6 +91,38 @@ def test_over_stomp_nobody_has_to_wait_for_an_initial_delay() -> None:
     assert outcome(unsaid(400), "INA-001") == (FAILS, "early")
 
 
+@pytest.mark.parametrize(
+    ("grace", "closed_ms", "expected"),
+    [
+        (None, 610, "in-time"),
+        (1.0, 610, "in-time"),
+        (1.5, 750, "early"),
+        (1.5, 860, "in-time"),
+        (4.0, 1900, "early"),
+        (4.0, 4900, "in-time"),
+    ],
+)
+def test_how_tolerant_it_is_a_stranger_may_say(grace: float | None, closed_ms: float, expected: str) -> None:
+    """A client's period is 500 ms, and STOMP names no figure."""
+    assert judge(unsaid(closed_ms, heart_beat_grace=grace))["INA-001"].outcome == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "closed_ms", "expected"),
+    [
+        ((500, 500), 4700, (FAILS, "late")),
+        ((1000, 1500), 4700, (HOLDS, "in-time")),
+        ((1000, 1500), 1400, (FAILS, "early")),
+        ((0, 500), 400, (SILENT, "")),
+        ((500, 0), 400, (SILENT, "")),
+    ],
+)
+def test_the_slower_of_promise_and_wish_is_the_period(
+    told: tuple[int, int], closed_ms: float, expected: tuple[VerdictKind, str]
+) -> None:
+    assert outcome(unsaid(closed_ms, told=told), "INA-001") == expected
+
+
 def test_what_a_broker_may_have_refused_explains_its_close() -> None:
     story = link("live", "").at(100).stall("c0", "both").at(200).send("c0/1", result="unknown")
     story = story.at(400).closed("c0", reason="end").at(5000).resume("c0").at(6000).rest(None).phase("end")
@@ -104,7 +142,7 @@ def test_the_classic_window(closed_ms: float, expected: str) -> None:
 
 
 def test_a_broker_of_unknown_generation_has_both_windows() -> None:
-    for closed_ms, expected in ((900, "early"), (1600, "in-time"), (3400, "in-time"), (4200, "late")):
+    for closed_ms, expected in ((400, "early"), (700, "in-time"), (1600, "in-time"), (3400, "in-time"), (4200, "late")):
         assert judge(silent(closed_ms, world="live", generation=""))["INA-001"].outcome == expected
 
 
