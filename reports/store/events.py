@@ -17,7 +17,7 @@ from brokerproof.reports.store.tables import TABLES
 #: Field of an event -> column, where the names differ.
 RENAMED = {"t0": "t0_ns", "t1": "t1_ns", "name": "phase", "group": "message_group", "to": "to_dest", "type": "ack_type"}
 #: Columns that hold JSON text.
-AS_JSON = ("called", "evidence", "headers", "step", "said", "heard", "traits")
+AS_JSON = ("called", "evidence", "headers", "step", "said", "heard", "heart_beat_ms", "traits")
 
 Columns = dict[str, list[Any]]
 #: Campaign, broker and name of a run.

@@ -170,6 +170,7 @@ TABLES: dict[str, dict[str, str]] = {
         "original_dest": STRING,
         "via": STRING,
         "traits": STRING,
+        "heart_beat_ms": STRING,
         "refusal": STRING,
         "prefetch": INT,
         "dispatch": STRING,

@@ -98,7 +98,11 @@ def test_it_is_started_configured_skewed_restarted_and_asked(foreign: ProfileAda
 def test_each_line_is_proven_and_a_lie_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "check", str(written(tmp_path))]) == OK
     assert "ok          counters.map" in capsys.readouterr().out
-    lie = PROFILE.replace('"inflightCount"', '"inFlight"').replace(', "--data", "{data}"', "").replace("grace = 2.0", "grace = 3.0")
+    lie = (
+        PROFILE.replace('"inflightCount"', '"inFlight"')
+        .replace(', "--data", "{data}"', "")
+        .replace("grace = 2.0", "grace = 3.0")
+    )
     assert main(["profile", "check", str(written(tmp_path, lie))]) == VIOLATED
     told = capsys.readouterr().out
     assert "wrong       counters.map: " in told

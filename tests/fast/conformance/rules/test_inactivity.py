@@ -74,7 +74,7 @@ def test_a_link_that_is_silent_since_the_handshake(closed_ms: float | None, expe
 
 
 def unsaid(closed_ms: float, reason: str = "end", **fields: Any) -> Builder:
-    """A stranger over STOMP, which has no word for silence, closes a link that is stalled from 100 ms on."""
+    """A broker over STOMP, which has no word for silence, closes a link that is stalled from 100 ms on."""
     story = link("live", "", **fields).at(50).send("c0/1").at(100).stall("c0", "both")
     story = story.at(closed_ms).closed("c0", reason=reason, idle_ms=closed_ms - 100)
     return story.at(5000).resume("c0").at(6000).rest(None).phase("end")
@@ -102,7 +102,7 @@ def test_over_stomp_nobody_has_to_wait_for_an_initial_delay() -> None:
         (4.0, 4900, "in-time"),
     ],
 )
-def test_how_tolerant_it_is_a_stranger_may_say(grace: float | None, closed_ms: float, expected: str) -> None:
+def test_how_tolerant_it_is_a_broker_may_say(grace: float | None, closed_ms: float, expected: str) -> None:
     """A client's period is 500 ms, and STOMP names no figure."""
     assert judge(unsaid(closed_ms, heart_beat_grace=grace))["INA-001"].outcome == expected
 
