@@ -50,6 +50,14 @@ _DEAD_LETTERS = "/queue/ActiveMQ.DLQ"
 class ProbeError(Exception):
     """The broker refused, closed the connection or did not answer a hello. The text shows which request."""
 
+    remedy = "is it running, and are login and passcode right?"
+
+
+class SpeaksOtherwise(ProbeError):
+    """What answers breaks the protocol."""
+
+    remedy = "is that the port of another protocol?"
+
 
 class NoReceipt(ProbeError):
     """A request went unanswered."""
@@ -142,7 +150,8 @@ class Line:
             try:
                 self._frames += [frame for frame in self._framing.feed(part) if isinstance(frame, Frame)]
             except StompProtocolError as error:
-                raise ProbeError(f"the broker breaks STOMP: {error.text}") from None
+                # What a client should send instead helps nobody here.
+                raise SpeaksOtherwise(f"what answers breaks STOMP: {error.text.partition(';')[0]}") from None
 
 
 class ProbeLine(Line):

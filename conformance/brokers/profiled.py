@@ -228,10 +228,9 @@ class ProfileAdapter(Adapter):
                 raise SuiteProblem(str(self.located.wrong("names.stomp.queue", text))) from None
             except (OSError, ProbeError) as error:
                 where = f"stomp://{access.host}:{access.port}"
-                raise SuiteProblem(
-                    f"{self.located.place}: endpoints.stomp: no STOMP broker answers at {where} ({error}); "
-                    "is it running, and are login and passcode right?"
-                ) from None
+                remedy = error.remedy if isinstance(error, ProbeError) else "is it running?"
+                text = f"{self.located.place}: endpoints.stomp: no STOMP broker answers at {where} ({error}); {remedy}"
+                raise SuiteProblem(text) from None
             finally:
                 if server is not None:
                     self.servers.give_back(server, spoilt=False)
