@@ -40,6 +40,7 @@ SECOND_MS: Final = 1000
 #: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
 _SEND: dict[str, dict[str, object]] = {
     "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
+    "endless": {"endless": False},
     "broker-ttl": {"life_ms": 0},
     "delay": {"delay_ms": 0},
     "absolute-delay": {"deliver_in_ms": 0, "preset_in_ms": 0},
@@ -56,8 +57,12 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "wildcards": {"wild": False},
     "no-local": {"no_local": False},
 }
-#: Numbers that are written as in Java, and quotients, whose type SQL leaves to whoever calculates.
-_JAVA = re.compile(r"/|\b0[xX]?[0-9a-fA-F]+[lL]?\b|\b[\d.]+[dDfFlL]\b")
+#: What JMS has beyond comparing: sums, quotients (whose type SQL leaves to whoever calculates), words for true and
+#: false, numbers written as in Java; and that only texts can be IN something, which SQL knows nothing of.
+_JMS = re.compile(
+    r"[/*+]|[\w)]\s*-\s*[\w(]|\b(?i:TRUE|FALSE)\b|\b(?i:IN)\s*\(\s*[\d.-]"
+    r"|\b0[xX]?[0-9a-fA-F]+[lL]?\b|\b[\d.]+[dDfFlL]\b"
+)
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
@@ -132,15 +137,15 @@ def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
     for word, fields in table.items():
         if word not in capabilities:
             plain |= fields
-    if isinstance(step, Subscribe) and "jms-selectors" not in capabilities and needs_java(step.selector):
+    if isinstance(step, Subscribe) and "jms-selectors" not in capabilities and needs_jms(step.selector):
         plain["selector"] = ""
     changed = {name: value for name, value in plain.items() if getattr(step, name) != value}
     return msgspec.structs.replace(step, **changed) if changed else step
 
 
-def needs_java(selector: str) -> bool:
-    """Whether a selector means something only by the rules of JMS, not by SQL's alone."""
-    return _JAVA.search(_LITERAL.sub("''", selector)) is not None
+def needs_jms(selector: str) -> bool:
+    """Whether a selector means something, or nothing, only by the rules of JMS."""
+    return _JMS.search(_LITERAL.sub("''", selector)) is not None
 
 
 def owns(program: Program, *, ours: bool = True) -> bool:

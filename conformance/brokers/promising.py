@@ -75,5 +75,7 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
 
 def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]:
     """Further words of ``casting.py``, which no requirement needs. ``unsaid``: what its protocols have no name for."""
-    words = {"no-local": "no_local" not in unsaid, "jms-selectors": jms or "jms" in (profile.promises.profiles or ())}
+    promises = profile.promises
+    java = jms or "jms" in (promises.profiles or ()) or "jms-selectors" in (promises.capabilities or ())
+    words = {"no-local": "no_local" not in unsaid, "jms-selectors": java, "endless": java}
     return [word for word, offered in words.items() if offered]

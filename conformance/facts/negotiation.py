@@ -27,11 +27,15 @@ CLASSIC = "classic"
 class Agreement:
     """One connection's. ``read_ns`` and ``write_ns`` 0: no monitor, no keep-alives of the broker's."""
 
-    def __init__(self, generation: str, read_ms: int, write_ms: int, delay_ms: int, *, lenient_ms: int = 0) -> None:
+    def __init__(
+        self, generation: str, read_ms: int, write_ms: int, delay_ms: int, *, lenient_ms: int = 0, stomp: bool = False
+    ) -> None:
         """``lenient_ms``: the read period of the more patient generation, if nobody knows which one it is."""
         self.read_ns = read_ms * NS_PER_MS
         self.write_ns = write_ms * NS_PER_MS
         self.delay_ns = delay_ms * NS_PER_MS
+        #: STOMP itself knows no initial delay, the known generations do.
+        self.delay_low_ns = self.delay_ns if generation or not stomp else 0
         #: Whether ``write_ns`` is what this broker goes by, not merely what it promised.
         self.sure_write = generation in {DOCUMENTED, CLASSIC}
         self._least_ns = self.read_ns
@@ -78,4 +82,6 @@ def _stomp(generation: str, incoming_ms: int, outgoing_ms: int, grace: float) ->
     factor = 2 if generation == DOCUMENTED else 1
     read_ms = int(incoming_ms * grace) if grace else incoming_ms * factor
     write_ms = (outgoing_ms + factor - 1) // factor
-    return Agreement(generation, read_ms, write_ms, delay_ms, lenient_ms=0 if generation or grace else 2 * read_ms)
+    return Agreement(
+        generation, read_ms, write_ms, delay_ms, lenient_ms=0 if generation or grace else 2 * read_ms, stomp=True
+    )

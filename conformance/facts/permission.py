@@ -28,7 +28,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.managed import is_queue_manager
-from brokerproof.conformance.facts.presence import gone_ns, kept_connection, rest_after
+from brokerproof.conformance.facts.presence import gone_ns, is_bereft, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns, surely_has_room
 from brokerproof.conformance.facts.queue_managers import own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
@@ -223,6 +223,8 @@ def _settle(tables: Tables, request: Request) -> str:
             return "it may be gone"
         if tables.marks.on(delivery.dest.name, (delivery.event.t0, event.t1)) & marks.OPERATOR:
             return "an operator may have taken it"
+        if is_bereft(delivery.session, event.t1):
+            return "its subscription has been ended"
     return ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from brokerproof.conformance.experiment.history import Unsubscribe
 from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t1_of
 from brokerproof.conformance.facts.tables import Tables
@@ -72,6 +73,17 @@ def kept_connection(tables: Tables, client: Client, t0: int, t1: int) -> bool:
         if place < len(ends) and ends[place].t0 <= t1:
             return False
     return not tables.restarted(t0, t1)
+
+
+def is_bereft(session: Session, by_ns: int) -> bool:
+    """Whether its durable subscription may have been ended under it, where a broker does that: nobody promises what
+    becomes of what it holds, nor that it may still say goodbye.
+    """
+    used = session.subscription
+    end = used.end if used is not None else None
+    return (
+        isinstance(end, Unsubscribe) and session.opened[0] < end.t1 and end.t0 <= by_ns and leaving_ns(session) > end.t0
+    )
 
 
 def undisturbed(tables: Tables, session: Session) -> bool:

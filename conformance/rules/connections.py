@@ -8,6 +8,7 @@ from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import is_inactivity
 from brokerproof.conformance.facts.permission import forbidden
+from brokerproof.conformance.facts.presence import is_bereft
 from brokerproof.conformance.facts.rows import Client
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -53,6 +54,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, event, one)
            for one in facts.asked):  # fmt: skip
         return "a request was refused"
+    if any(one.client is client and is_bereft(one, event.t1) for one in facts.sessions.values()):
+        return "a subscription was ended while it was used"
     # It may have been seen to end before its client was told that its goodbye was over.
     for one in client.ends:
         # Noted beside the end that its agent saw; the broker may have ended it earlier.

@@ -149,7 +149,7 @@ def _deadlines(probe: Probe) -> tuple[int, int] | None:
         return None
     if said.says != "nothing" and said.every_ms * NS_PER_MS >= terms.low_ns(said.says) - probe.late_ns:
         return None
-    low_ns = max(said.last_ns[0], said.hello_ns[0] + terms.delay_ns) + terms.low_ns(said.says)
+    low_ns = max(said.last_ns[0], said.hello_ns[0] + terms.delay_low_ns) + terms.low_ns(said.says)
     return low_ns, max(said.last_ns[1], said.hello_ns[1] + terms.delay_ns) + terms.high_ns
 
 

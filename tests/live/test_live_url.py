@@ -150,7 +150,7 @@ def test_something_else_listening_is_no_broker() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(SuiteProblem, match="begins no command.; is that the port of another protocol"):
+        with pytest.raises(SuiteProblem, match=r"begins no command.; is that the port of another protocol"):
             of_url(listener.getsockname()[1])
         thread.join(5)
     assert read_clock(Access(port=1)) is None

@@ -67,6 +67,12 @@ def test_a_memory_limit_is_the_brokers() -> None:
         ("JMSPriority / 2 = 2", True),
         ("x = 127L", True),
         ("x = 0x1f", True),
+        ("n BETWEEN -5 AND 7 AND kind IN ('1', '2')", False),
+        ("kind IN (1, 2)", True),
+        ("was_paid <> FALSE", True),
+        ("no-x IS NULL", True),  # a dash is a minus, to JMS
+        ("JMSPriority + 1 > 5", True),
+        ("5 - n > 1", True),
         ("x = 017", True),
         ("x > 2.5f", True),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END, Leave
+from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, RELAYED_END, Leave, Unsubscribe
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.history_builder import Builder
 
@@ -54,6 +54,15 @@ def test_whose_cause_it_is_matters() -> None:
 )
 def test_what_may_end_one(cause: Told, reason: str) -> None:
     assert told(cause(connected()).at(100).closed("c0", reason=reason)).verdict is VerdictKind.SATISFIED
+
+
+def test_who_said_goodbye_to_what_had_been_ended() -> None:
+    story = connected().subscribe("c0/1", "t0", durable="d").at(20)
+    story._add(Unsubscribe, "c0", 1.0, result="ok", durable="d")
+    assert told(story.at(50).leave("c0/1").at(60).closed("c0", reason="")).verdict is VerdictKind.SATISFIED
+    early = connected().subscribe("c0/1", "t0", durable="d").at(20).leave("c0/1").at(40)
+    early._add(Unsubscribe, "c0", 1.0, result="ok", durable="d")
+    assert told(early.at(60).closed("c0", reason="")).verdict is VerdictKind.VIOLATED
 
 
 def test_a_client_that_cannot_read_on_is_accused_once() -> None:

@@ -92,6 +92,9 @@ def test_silence_is_noticed_in_its_window(
             {**REAL, "says": "part", "every_ms": 9, "ended": 1460},
         ),
         ("INA-013", (FAILS, "late"), {**REAL, "says": "part", "every_ms": 9, "ended": 4001}),
+        # over STOMP nobody has to wait for an initial delay, nor for more than a period
+        ("INA-024", (HOLDS, "in-time"), {**STOMP, **REAL, "offer_ms": (500, 0), "heart_beat": "0,500", "ended": 510}),
+        ("INA-024", (FAILS, "early"), {**STOMP, **REAL, "offer_ms": (500, 0), "heart_beat": "0,500", "ended": 440}),
         # no monitor here, or none agreed on
         ("INA-010", (SILENT, ""), {"connector": {"use_keep_alive": False, "use_monitor": False}}),
         ("INA-010", (SILENT, ""), {"connector": {"use_keep_alive": False}, "offer_ms": (0, 500)}),
