@@ -79,11 +79,11 @@ def is_bereft(session: Session, by_ns: int) -> bool:
     """Whether its durable subscription may have been ended under it, where a broker does that: nobody promises what
     becomes of what it holds, nor that it may still say goodbye.
     """
-    used = session.subscription
+    used, leave = session.subscription, session.leave
     end = used.end if used is not None else None
-    return (
-        isinstance(end, Unsubscribe) and session.opened[0] < end.t1 and end.t0 <= by_ns and leaving_ns(session) > end.t0
-    )
+    if not isinstance(end, Unsubscribe) or end.t0 > by_ns or session.opened[0] >= end.t1:
+        return False
+    return leave is None or leave.t0 > end.t0
 
 
 def undisturbed(tables: Tables, session: Session) -> bool:
