@@ -83,8 +83,7 @@ class Send:
         self.client = client
         self.dest = dest
         self.connection = 0  # which of its host's it was sent on
-        self.after_seq = -1  # the last event before it by which memory may have become free
-        self.still_seq = -1  # the last event before it by which anything may have changed
+        self.after_seq = self.still_seq = -1  # the last event before it that may have freed memory, or changed anything
         self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None  # a negative delay is a wish, too
         self.mortal = event.expiration_ms > 0 or event.life_ms > 0
         self.timed = event.timed()
