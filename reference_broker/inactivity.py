@@ -141,7 +141,7 @@ class Monitor:
     Subclasses plan and perform the read and write checks.
     """
 
-    __slots__ = ("_address", "_blocked_ns", "_connect_due_ns", "_connect_timeout_ms", "_last_byte_ns", "_read_due_ns",
+    __slots__ = ("_address", "_connect_due_ns", "_connect_timeout_ms", "_last_byte_ns", "_read_due_ns",
                  "_read_ms", "_read_ns", "_read_timeout_ns", "_reading_due_ns", "_use_keep_alive", "_write_due_ns",
                  "_write_ns", "_write_timeout_ms", "_writing_due_ns")  # fmt: skip
 
@@ -163,7 +163,6 @@ class Monitor:
         self._reading_due_ns = _NEVER
         self._write_timeout_ms = 0
         self._writing_due_ns = _NEVER
-        self._blocked_ns = _NEVER
 
     def limit_socket(self, now_ns: int, *, read_timeout_ms: int, write_timeout_ms: int) -> None:
         """soTimeout and soWriteTimeout; 0 or less is none."""
@@ -199,13 +198,12 @@ class Monitor:
 
     def write_blocked(self, now_ns: int) -> None:
         """The transport takes nothing more for now."""
-        self._blocked_ns = now_ns
         if self._write_timeout_ms > 0 and self._writing_due_ns == _NEVER:
             self._writing_due_ns = now_ns + self._write_timeout_ms * NS_PER_MS
 
     def write_resumed(self) -> None:
-        """The transport has taken what it was given. The timer finds out when it is due."""
-        self._blocked_ns = _NEVER
+        """The transport has taken what it was given."""
+        self._writing_due_ns = _NEVER
 
     def idle_ns(self, now_ns: int) -> int:
         """Time since the last byte."""
@@ -229,19 +227,12 @@ class Monitor:
         if now_ns >= self._write_due_ns:
             return self._check_write(now_ns)
         if now_ns >= self._writing_due_ns:
-            return self._check_writing(now_ns)
+            text = f"Forced write timeout: {self._address} took nothing for too (>{self._write_timeout_ms}) long"
+            return self._fail(text, now_ns, ())
         if now_ns >= self._reading_due_ns:
             self._reading_due_ns = now_ns + self._read_timeout_ns
             self.read_timed_out(now_ns)
         return _QUIET
-
-    def _check_writing(self, now_ns: int) -> MonitorAction:
-        due_ns = self._blocked_ns + self._write_timeout_ms * NS_PER_MS
-        if due_ns > now_ns:
-            self._writing_due_ns = min(due_ns, _NEVER)
-            return _QUIET
-        text = f"Forced write timeout: {self._address} took nothing for too (>{self._write_timeout_ms}) long"
-        return self._fail(text, now_ns, ())
 
     def read_timed_out(self, now_ns: int) -> None:
         """Reading gave up and begins anew: nothing has arrived, so nothing changes."""

@@ -92,7 +92,7 @@ def arrival_of(item: Delivered) -> dict[str, Any]:
 def _headers_of(item: Delivered) -> dict[str, str | bool | int | float]:
     """What applications alone read; where answers are asked for is told as a kind, since names of queues differ."""
     fields = {"correlation-id": item.correlation_id, "type": item.jms_type, "reply-to": item.reply_to}
-    if item.reply_to.startswith((TEMP_QUEUE, "/temp-queue/", "/remote-temp-queue/")):
+    if item.reply_to.startswith((TEMP_QUEUE, "/temp-queue/")):
         fields["reply-to"] = "temporary"
     return read_by_applications(item.properties, fields)
 

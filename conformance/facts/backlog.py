@@ -13,8 +13,8 @@ from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.presence import settles_unseen
-from brokerproof.conformance.facts.rows import Copy, Delivery, Destination
-from brokerproof.conformance.facts.spans import NEVER, Span
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Subscription
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -38,6 +38,34 @@ def stays(tables: Tables, *, delayed: bool = False) -> list[Stay]:
             if begin_ns < end_ns:
                 found.append(Stay(copy, begin_ns, end_ns))
     return found
+
+
+def spooled(tables: Tables) -> list[Stay]:
+    """Of publications that wait for subscribers who are not durable, those that nobody throws out: each has a copy in
+    temporary files, whatever its delivery mode (in virtual time; of a real broker's files nobody promises that).
+    """
+    found: list[Stay] = []
+    if not tables.simulated or tables.declared.temp_limit_bytes <= 0:
+        return found
+    for send in tables.sends.values():
+        lasting = send.confirmed and not send.timed and not send.event.again and not may_die(tables, send)
+        if lasting and send.dest.kind == "topic" and send.dest.applied.entry.pending_message_limit is None:
+            for one in send.dest.subscriptions:
+                copy = send.copies.get(one.name) or Copy(send, one.name, send.dest, one)
+                if _is_slow(one) and one.sessions[0].opened[1] < send.event.t0:
+                    # What was on its way when its subscriber was lost waited no longer.
+                    lost_ns = one.sessions[0].lost_ns - tables.declared.lateness_ms * NS_PER_MS
+                    end_ns = min([lost_ns, *(delivery.assigned[0] for delivery in copy.deliveries)])
+                    if send.accepted[1] < end_ns:
+                        found.append(Stay(copy, send.accepted[1], end_ns))
+    return found
+
+
+def _is_slow(one: Subscription) -> bool:
+    """Whether what one subscriber does not get is in its backlog."""
+    session = one.sessions[0]
+    known = session.known and not session.wild and not session.selective
+    return known and not one.durable and not session.client.stalls
 
 
 def _is_kept(tables: Tables, copy: Copy, *, waited: bool) -> bool:

@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
+from brokerproof.conformance.experiment.history import Discard
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.credit import Traffic
@@ -219,7 +220,7 @@ class Queue:
             if one.since_ns > since_ns:
                 since_ns = one.since_ns
                 due = [copy for copy in due if copy.send.event.t0 > since_ns]
-            if not event.at_rest or from_ns < 0 or touches(hidden, (from_ns, event.t1)):
+            if not event.at_rest or from_ns < 0 or touches(hidden, (from_ns, event.t1 - 1)):
                 continue
             if traffic.most(from_ns, event.t1) > applied.entry.max_expire_page_size:
                 continue
@@ -229,24 +230,36 @@ class Queue:
                 place += 1
             later = []
             for dies, copy in dead:
-                if dies > least_ns or _visible_ns(copy) > from_ns:
+                if dies > least_ns or self._came_ns(copy) > from_ns:
                     later.append((dies, copy))
-                elif self._waited(copy, one):
+                elif self._waited(copy, one, from_ns):
                     due.append(copy)
             dead = later
             one.due, one.first_due = len(due), due[0] if due else None
             there = traffic.most(event.t0, event.t1)
             if event.size is not None and there - len(due) < event.size <= there:
                 back = applied.entry.redelivery is not None and any(copy.rejected for copy in self.dest.copies)
-                one.left = (
-                    NEVER if back else there - sum(not copy.dead_letters or _found_ns(copy) > event.t0 for copy in due)
-                )
+                one.left = NEVER if back else there - sum(_was_counted(copy, event.t0) for copy in due)
 
-    def _waited(self, copy: Copy, one: Expiries) -> bool:
-        """Whether nobody had it by a reading, for certain, and its death is counted."""
-        if copy.send.event.t0 <= one.since_ns or any(d.event.t0 <= one.reading.event.t1 for d in copy.deliveries):
+    def _came_ns(self, copy: Copy) -> int:
+        """By when the sweep looked at it, for certain: in virtual time at what is not due yet, too."""
+        return copy.send.accepted[1] if self.tables.simulated else _visible_ns(copy)
+
+    def _waited(self, copy: Copy, one: Expiries, from_ns: int) -> bool:
+        """Whether nobody had it from then until a reading, for certain, and its death is counted."""
+        had = [delivery for delivery in copy.deliveries if delivery.event.t0 <= one.reading.event.t1]
+        if copy.send.event.t0 <= one.since_ns or any(not self._is_aside(delivery, from_ns) for delivery in had):
             return False
         return not maybe_swallowed(self.tables, copy, self.deaths(copy.send))
+
+    def _is_aside(self, delivery: Delivery, by_ns: int) -> bool:
+        """Whether a client had discarded it by then, and the broker kept it, which judges by its own clock. A real one
+        of that generation counts it as the client's until the next acknowledgement.
+        """
+        if not self.tables.simulated or believes_clients(self.tables.declared):
+            return False
+        last = delivery.settlements[-1] if delivery.settlements else None
+        return isinstance(last, Discard) and last.t1 + self.tables.declared.lateness_ms * NS_PER_MS <= by_ns
 
 
 def hidden_spans(tables: Tables, dest: Destination) -> list[Span]:
@@ -282,6 +295,11 @@ def _accepted_ns(copy: Copy) -> int:
 def _visible_ns(copy: Copy) -> int:
     """By when it could be seen, for certain."""
     return copy.send.accepted[1] + copy.send.event.delay_ms * NS_PER_MS
+
+
+def _was_counted(copy: Copy, at_ns: int) -> bool:
+    """Whether the messages that can have been there then include it, and not its dead letter instead."""
+    return _visible_ns(copy) <= at_ns and (not copy.dead_letters or _found_ns(copy) > at_ns)
 
 
 def _found_ns(copy: Copy) -> int:

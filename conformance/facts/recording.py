@@ -179,7 +179,7 @@ class Recording:
             self._count(event, None)
             return
         send.connection = send.client.connection
-        send.after_seq = tables.freed_seq
+        send.after_seq, send.still_seq = tables.freed_seq, tables.moved_seq
         self._count(event, send)
         if event.tx is not None:
             send_in_transaction(tables, send, event.tx)

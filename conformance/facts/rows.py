@@ -74,7 +74,7 @@ class Send:
 
     # fmt: off
     __slots__ = ("accepted", "after_seq", "client", "confirmed", "connection", "copies", "copy", "delayed", "dest",
-                 "event", "marks", "message", "mortal", "refused", "seen", "timed", "transaction")
+                 "event", "marks", "message", "mortal", "refused", "seen", "still_seq", "timed", "transaction")
     # fmt: on
 
     def __init__(self, event: SendEvent, client: Client, dest: Destination) -> None:
@@ -83,7 +83,7 @@ class Send:
         self.client = client
         self.dest = dest
         self.connection = 0  # which of its host's it was sent on
-        self.after_seq = -1  # the last event before it by which memory may have become free
+        self.after_seq = self.still_seq = -1  # the last event before it that may have freed memory, or changed anything
         self.delayed = event.delay_ms != 0 or event.deliver_at_ms is not None  # a negative delay is a wish, too
         self.mortal = event.expiration_ms > 0 or event.life_ms > 0
         self.timed = event.timed()

@@ -6,23 +6,23 @@ waits or is refused, and whoever needs something else goes on.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
-from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, stays
+from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, spooled, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import gone_ns, kept_connection
-from brokerproof.conformance.facts.pressure import exceedable, freed_ns
+from brokerproof.conformance.facts.pressure import exceedable, freed_ns, limit_at
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Copy, Reading, Send
+from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import server, waits
 from brokerproof.conformance.facts.strains import in_need
@@ -161,22 +161,65 @@ def overfilled(facts: Facts) -> list[Overfilled]:
     return found
 
 
-def kept_waiting(facts: Facts) -> list[Send | Overfilled]:
-    """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait, and
-    those that went through where they had to.
+class Needless(NamedTuple):
+    """A send that found no room right after readings at rest of its queue and of the broker that show some."""
+
+    send: Send
+    reading: Reading
+    whole: Reading
+    marks: int
+
+
+def needless(facts: Facts) -> list[Needless]:
+    """All of them, in virtual time: a real broker may count a message twice for a moment."""
+    refused = [send for send in facts.rows(without_room) if send.event.tx is None]
+    unknown = [
+        send for send in facts.sends.values() if send.event.result == "unknown" and _was_kept_waiting(facts, send)
+    ]
+    found: list[Needless] = []
+    if facts.paged and facts.simulated and not facts.declared.limits_disk:
+        for send in (*refused, *unknown):
+            plain = send.dest.kind == "queue" and not send.event.network
+            whole = _rest_before(facts.readings, send, None) if plain else None
+            own = _rest_before(send.dest.readings, send, send.dest) if whole is not None else None
+            if whole is not None and own is not None:
+                found.append(Needless(send, own, whole, send.marks))
+    return found
+
+
+def _rest_before(readings: list[Reading], send: Send, dest: Destination | None) -> Reading | None:
+    """What was read at rest before a send, and nothing has changed since; ``dest`` None: of the broker. What is not
+    there yet shows nothing.
+    """
+    first = bisect_right(readings, send.still_seq, key=lambda one: one.event.seq)
+    for one in readings[first:]:
+        if one.event.seq > send.event.seq:
+            return None
+        if one.dest is dest and one.at_rest:
+            told = one.event.memory_bytes is not None or (dest is not None and one.event.size is None)
+            return one if told else None
+    return None
+
+
+def kept_waiting(facts: Facts) -> list[Send | Overfilled | Needless]:
+    """Messages that were refused for want of room, or of which nobody knows, where producers may have to wait; those
+    that went through where they had to, and those that had to although there was room.
     """
     declared = facts.declared
     wait = facts.paged
     wait = wait or declared.store_limit_bytes > 0 or declared.temp_limit_bytes > 0
     unknown = [send for send in facts.rows(sends) if send.event.result == "unknown"] if wait else []
-    return [*facts.rows(without_room), *unknown, *overfilled(facts)]
+    return [*facts.rows(without_room), *unknown, *overfilled(facts), *needless(facts)]
 
 
 @rule("MEM-027", over=kept_waiting, handles=KINDS, absence=True)
-def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
+def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled | Needless) -> Findings:
     """A full broker blocks or refuses producers as configured, and every blocked send happens exactly once or never."""
     if isinstance(row, Overfilled):
         yield broken("accepted", row.send, row.reading, why="memory was full, and nothing had left it")
+        return
+    if isinstance(row, Needless):
+        yield from _found_room(facts, row)
         return
     send = row
     seen = [delivery for copy in send.copies.values() for delivery in (*copy.deliveries, *copy.dead_letters)]
@@ -191,6 +234,17 @@ def blocked_sends_happen_once(facts: Facts, row: Send | Overfilled) -> Findings:
             yield broken("kept", send, seen[0])
     elif ended(facts):
         yield held("exactly-once-or-never", "a send was refused")
+
+
+def _found_room(facts: Facts, row: Needless) -> Findings:
+    """Nothing was full, to the byte."""
+    own, whole = row.reading.event, row.whole.event
+    limits = (own.memory_limit_bytes or 0, limit_at(facts, row.whole))
+    used = (own.memory_bytes or 0, whole.memory_bytes or 0)
+    if all(limit == 0 or used_bytes < limit for limit, used_bytes in zip(limits, used, strict=True)):
+        outcome = "waits" if row.send.event.result == "unknown" else "refused"
+        why = f"{used[0]} of {limits[0]} bytes were in use by its queue, {used[1]} of {limits[1]} by all"
+        yield broken(outcome, row.send, row.reading, row.whole, why=why)
 
 
 def _was_to_fail(facts: Facts, send: Send) -> bool:
@@ -218,7 +272,8 @@ def _was_kept_waiting(facts: Facts, send: Send) -> bool:
 class Asked(NamedTuple):
     """A send outside transactions: ``full``: what it needs was full all the time that it took, in files
     alone; ``surely``: in memory, too; ``other_full``: what it does not need was full; ``before``: the most that may
-    have been there of its kind; ``spooled``: the most that may have been in temporary files.
+    have been there of its kind; ``spooled``: the most that may have been in temporary files. ``files``: it needs these
+    (in virtual time), and backlogs of topics filled them, or queues, memory included.
     """
 
     send: Send
@@ -227,6 +282,7 @@ class Asked(NamedTuple):
     full: bool
     surely: bool
     other_full: bool
+    files: bool
 
 
 def rooms(facts: Facts) -> tuple[int, int]:
@@ -244,6 +300,7 @@ def asked(facts: Facts) -> list[Asked]:
     full: list[list[Span]] = [_full(kept, room[kind], persistent=bool(kind)) for kind in (0, 1)]
     beyond = room[0] + memory + facts.epoch.largest if room[0] and memory > 0 else 0
     surely = [_full(kept, beyond, persistent=False), full[1]]
+    published = full_spans(spooled(facts), room[0]) if room[0] else []
     sent = _sent(facts)
     found: list[Asked] = []
     for send in facts.sends.values():
@@ -252,8 +309,10 @@ def asked(facts: Facts) -> list[Asked]:
         stored = _is_stored(send)
         if (stored or send.dest.kind == "topic") and event.tx is None and send.dest.kind != "temporary":
             span = (event.t0, event.t1)
-            states = (stored and lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind]))
+            states = [stored and lies_in(spans, span) for spans in (full[kind], surely[kind], full[1 - kind])]
             before = [of.before(event, _charge(facts, event)) for of in sent]
+            files = facts.simulated and any(lies_in(spans, span) for spans in (surely[0], published))
+            states.append(files and (not event.persistent or _is_spooled(send)))
             found.append(Asked(send, before[kind], before[0], *states))
     return found
 
@@ -266,6 +325,12 @@ def _is_stored(send: Send) -> bool:
     there = [one for one in there if send.event.t1 < one.sure_ns]
     sure = any(one.begin.result == "ok" and one.begin.t1 < send.event.t0 for one in there if one.begin is not None)
     return send.event.persistent and send.dest.kind == "topic" and sure
+
+
+def _is_spooled(send: Send) -> bool:
+    """Whether somebody waits for it, for certain, whose backlog is in temporary files."""
+    event, there = send.event, [one for one in send.dest.sessions if one.known and not one.durable()]
+    return send.dest.kind == "topic" and any(one.opened[1] < event.t0 and event.t1 < one.lost_ns for one in there)
 
 
 class _Steps:
@@ -386,7 +451,9 @@ def full_stores_accept_nothing(_facts: Facts, one: Asked) -> Findings:
 @rule("MEM-029", over=asked, handles=KINDS)
 def full_files_accept_nothing(_facts: Facts, one: Asked) -> Findings:
     """A message that is not persistent is not accepted while temporary files are full."""
-    if not one.send.event.persistent:
+    if one.files and one.send.event.result == "ok":
+        yield broken("accepted", one.send, why="what waited in the files all the time had filled them")
+    elif not one.send.event.persistent:
         yield from _admitted(one)
 
 

@@ -7,14 +7,13 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.pressure import limit_at, pressed
-from brokerproof.conformance.facts.rows import Destination, Reading
+from brokerproof.conformance.facts.rows import Destination, Reading, Send
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings
 
@@ -22,6 +21,8 @@ from brokerproof.conformance.rules.selecting import broker_readings
 UNCHANGED = but("limit")
 #: A body names its message: one that was to be shorter than that is as long as the name.
 NAMED_BYTES = 64
+#: Of what applications alone read, what is no property.
+FIELDS = ("correlation-id", "type", "reply-to")
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -338,32 +339,52 @@ def open_transactions_are_charged(facts: Facts, reading: Reading) -> Findings:
         yield from _charged(facts, reading, "a transaction was open" if reading.uncommitted else "after a rollback")
 
 
-def adorned(facts: Facts) -> list[Destination]:
-    """Destinations that may have had a message with more than a body: properties, what a timer or a rejection leaves on
-    one, what an operator brought from elsewhere.
+def extras(facts: Facts) -> list[tuple[Destination, int]]:
+    """Queues of which it is known what their messages cost beside their bodies and 1024 bytes, each as much; not where
+    a timer or a rejection may have left something on one, or an operator brought some from elsewhere.
     """
     if facts.paged:
-        return list(facts.destinations.values())
+        return []
     brought = {one.to for dest in facts.destinations.values() for one in dest.purges if one.op == "move"}
-    found = {copy.dest for copy in facts.copies if copy.rejected or not _is_plain(copy.send.event)}
-    dests = facts.destinations.values()
-    return [one for one in dests if one in found or one.kind != "queue" or one.name in brought]
+    known: dict[str, set[int | None]] = {}
+    for copy in facts.copies:
+        named = None if copy.rejected else _named_bytes(copy.send)
+        known.setdefault(copy.dest.name, set()).add(named)
+    found: list[tuple[Destination, int]] = []
+    for dest in facts.destinations.values():
+        costs = known.get(dest.name, {0})
+        cost = next(iter(costs)) if len(costs) == 1 else None
+        if dest.kind == "queue" and dest.name not in brought and cost is not None:
+            found.append((dest, cost))
+    return found
 
 
-def _is_plain(event: Send) -> bool:
-    if event.size < NAMED_BYTES:
-        return False
-    named = event.headers or event.message_kind or event.group or event.facade
-    return not (named or event.delay_ms or event.deliver_at_ms or event.life_ms or event.forged or event.network)
+def _named_bytes(send: Send) -> int | None:
+    """What the names and values of a message's properties cost; None: nobody knows. Over STOMP all are texts; in other
+    protocols it depends on how they travel.
+    """
+    event = send.event
+    if event.size < NAMED_BYTES or event.group or event.facade or event.delay_ms or event.deliver_at_ms:
+        return None
+    if event.life_ms or event.forged or event.network:
+        return None
+    texts = {name: value for name, value in event.headers.items() if name not in FIELDS}
+    texts |= {"kind": event.message_kind} if event.message_kind else {}
+    if texts and (send.client.via == "jms" or not all(isinstance(value, str) for value in texts.values())):
+        return None
+    return sum(len(name) + len(str(value)) for name, value in texts.items())
 
 
 @rule("MEM-033", over=charges, handles=KINDS)
 def charge_is_exact(facts: Facts, reading: Reading) -> Findings:
-    """While memory is not short, a queue's message that has nothing but a body is charged that and 1024 bytes."""
+    """While memory is not short, a queue's message is charged its body, names and values of properties that are texts,
+    and 1024 bytes.
+    """
     dest, count = reading.destination, reading.kept + reading.uncommitted
-    if dest in facts.rows(adorned) or pressed(facts, dest, reading):
+    more = dict(facts.rows(extras)).get(dest)
+    if more is None or pressed(facts, dest, reading):
         return
-    used, exact = reading.event.memory_bytes or 0, _bodies(reading) + OVERHEAD_MIN_BYTES * count
+    used, exact = reading.event.memory_bytes or 0, _bodies(reading) + (OVERHEAD_MIN_BYTES + more) * count
     if used != exact:
         yield broken("other", reading, why=f"{used} bytes are in use by {count} messages that cost {exact}")
     elif count:

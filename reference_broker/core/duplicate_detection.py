@@ -87,5 +87,5 @@ class DuplicateDetection:
     def recovered(self, message_id: str) -> None:
         """A message has outlived a restart; its id names producer and number if its protocol has such ids."""
         producer, _, number = message_id.rpartition(":")
-        if producer.startswith("ID:") and number.isascii() and number.isdigit() and 0 < len(number) < 19:
+        if producer.startswith("ID:") and number.isascii() and number.isdigit() and len(number) < 19:
             self.taken(producer, int(number))

@@ -112,16 +112,16 @@ def parser() -> Lark:
 @lru_cache(maxsize=256)
 def read(text: str, depth: int, converts: bool) -> Condition:
     """The condition that the text states; raises ``Fault``. ``depth`` limits how deep expressions may nest."""
-    from lark import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+    from lark import UnexpectedCharacters, UnexpectedToken
 
     try:
         tree = parser().parse(text)
     except UnexpectedCharacters as found:
         place = getattr(found, "pos_in_stream", 0) or 0  # declared as None, but it is a number
         raise Fault(f"{text[place]!r} means nothing here", place + 1) from None
-    except (UnexpectedToken, UnexpectedEOF) as found:
-        token = getattr(found, "token", None)
-        if token is None or token.type == "$END":
+    except UnexpectedToken as found:
+        token = found.token
+        if token.type == "$END":
             raise Fault("the text ends too early", len(text) + 1) from None
         raise Fault(f"{str(token)!r} does not fit here", (token.start_pos or 0) + 1) from None
     return Reader(depth, converts).condition(tree, 0)

@@ -66,11 +66,8 @@ class ClientContext(Context):
         self._transactions: dict[str, int] = {}
 
     def consumer_name(self, data: object) -> str:
-        if isinstance(data, Data) and data.kind is ids.CONSUMER_ID:
-            number = data.values[2]
-            if isinstance(number, int) and number in self._names:
-                return self._names[number]
-        return consumer_text(data)
+        number = data.values[2] if isinstance(data, Data) else None
+        return self._names[number] if isinstance(number, int) and number in self._names else consumer_text(data)
 
     def transaction(self, name: str) -> Data | None:
         if not name:

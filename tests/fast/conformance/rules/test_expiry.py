@@ -506,6 +506,40 @@ def test_a_sweep_need_not_see_more_than_its_page(page: int, kind: VerdictKind) -
     assert verdicts(run.close().finish())["EXP-009"].verdict is kind
 
 
+@pytest.mark.parametrize(
+    ("generation", "world", "read_ms", "verdict"),
+    [
+        ("documented", "simulated", 5000, VIOLATED),
+        ("documented", "simulated", 2900, NOT_EXERCISED),
+        ("documented", "live", 5000, NOT_EXERCISED),
+        ("classic-5.14", "simulated", 5000, NOT_EXERCISED),
+    ],
+)
+def test_what_a_client_discarded_is_swept_when_the_brokers_clock_agrees(
+    generation: str, world: str, read_ms: float, verdict: VerdictKind
+) -> None:
+    run = Clocked(skews={"c0": 5000}, policies=SWEPT_EVERY_SECOND, generation={"expiry": generation}, world=world)
+    run.at(1).connect("c0", "jms", checks=True).connect("c1").subscribe("c1/1", prefetch=1).subscribe("c0/1")
+    run.post("p0/1", ttl_ms=100).deliver("c0/1", "p0/1").discard("c0/1", "p0/1").at(read_ms)
+    run.rest("q0", size=1, in_flight=0, expired=0, enqueued=1).at(read_ms + 5)
+    assert verdicts(run.close().finish())["EXP-009"].verdict is verdict
+
+
+@pytest.mark.parametrize(("world", "verdict"), [("simulated", VIOLATED), ("live", NOT_EXERCISED)])
+def test_what_dies_before_it_is_due_is_swept_in_virtual_time(world: str, verdict: VerdictKind) -> None:
+    run = Clocked(policies=SWEPT_EVERY_SECOND, world=world).at(1).post("p0/1", ttl_ms=100, delay_ms=60_000)
+    run.post("p0/2").at(5000)
+    assert verdicts(run.rest("q0", size=1, expired=0, enqueued=1, scheduled=1).at(5005).close().finish())[
+        "EXP-009"
+    ].verdict is verdict  # fmt: skip
+
+
+def test_a_consumer_that_leaves_after_a_reading_hides_nothing_from_it() -> None:
+    run = Clocked(policies=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", prefetch=1).post("p0/1")
+    run.arrive("c0/1", "p0/1").post("p0/2", ttl_ms=100).at(5000).rest("q0", size=2, expired=0, enqueued=2)
+    assert verdicts(run.leave("c0/1").close().finish())["EXP-009"].verdict is VIOLATED
+
+
 @pytest.mark.parametrize(("expired", "verdict"), [(1, SATISFIED), (0, VIOLATED)])
 def test_totals_begin_anew_with_the_broker(expired: int, verdict: VerdictKind) -> None:
     """What died before the restart is not counted after it; what died since must be."""

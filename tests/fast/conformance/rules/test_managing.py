@@ -267,6 +267,8 @@ ONE, TWO = "STAGED MSGID(m1) CORRELID(c1)", "STAGED MSGID(m2) CORRELID(c2)"
         ([("DISPLAY STAGED", [ONE]), ("DISPLAY STAGED", ["STAGED MSGID(m1) CORRELID(c2)"])], True),
         ([("DISPLAY STAGED", [ONE, TWO]), ("DELETE STAGED(2)", [ONE])], True),
         ([("DELETE STAGED(1)", [ONE]), ("DISPLAY STAGED", [ONE])], True),
+        ([("DISPLAY STAGED", [ONE, TWO]), ("DELETE STAGED(X)", [ONE])], True),  # which is no number
+        ([("DELETE STAGED(0)", [ONE])], True),
         ([("DISPLAY STAGED", [ONE, TWO, "STAGED MSGID(m3) CORRELID(c3)"])], True),
     ],
 )

@@ -322,3 +322,58 @@ def test_nothing_is_accepted_at_once_while_memory_is_full(percent: int, verdict:
     assert kind(story, "MEM-027") is verdict
     freed = memory(LIMIT, generation={"memory": "G3"}).rest("q0", memory_percent=percent).operate("purge").send("p0/1")
     assert kind(freed, "MEM-027") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "refused", "world", "verdict"),
+    [
+        (LIMIT - 1, LIMIT - 1, "no memory", "simulated", FAILS),
+        (None, LIMIT - 1, "no memory", "simulated", FAILS),
+        (LIMIT - 1, LIMIT, "no memory", "simulated", SILENT),
+        (LIMIT, LIMIT - 1, "no memory", "simulated", SILENT),
+        (LIMIT - 1, LIMIT - 1, "bad-destination", "simulated", SILENT),
+        (LIMIT - 1, LIMIT - 1, "no memory", "live", SILENT),
+    ],
+)
+def test_nobody_is_refused_while_there_is_room_to_the_byte(
+    own: int | None, whole: int, refused: str, world: str, verdict: VerdictKind
+) -> None:
+    entry = PolicySpec(send_fail_if_no_space=True)
+    story = memory(LIMIT, generation={"memory": "G3"}, policies=[entry], world=world)
+    told = {} if own is None else {"size": 3, "memory_bytes": own, "memory_limit_bytes": LIMIT}
+    story.rest("q0", **told).rest("q1", size=0, memory_bytes=0).rest(None, memory_bytes=whole)
+    assert kind(story.send("p0/1", result="fail", refusal=refused), "MEM-027") is verdict
+
+
+def test_a_message_in_between_may_have_taken_the_room() -> None:
+    story = memory(LIMIT, generation={"memory": "G3"}, policies=[PolicySpec(send_fail_if_no_space=True)])
+    story.rest("q0", size=3, memory_bytes=9, memory_limit_bytes=LIMIT).rest(None, memory_bytes=9)
+    story.send("p0/1", "q1").send("p0/2", result="fail", refusal="no memory")
+    assert kind(story, "MEM-027") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("what", "verdict"),
+    [
+        ("backlog", FAILS),
+        ("volatile", FAILS),
+        ("to a queue", FAILS),
+        ("kept in the store", SILENT),
+        ("durable", SILENT),
+        ("live", SILENT),
+        ("limited", SILENT),
+        ("settled", SILENT),
+    ],
+)
+def test_backlogs_of_topics_fill_temporary_files(what: str, verdict: VerdictKind) -> None:
+    limited = [PolicySpec(pending_message_limit=3)] if what == "limited" else []
+    story = new(world="live" if what == "live" else "simulated", store_limit_bytes=0, policies=limited)
+    story.subscribe("c0/1", "t0", durable="d1" if what == "durable" else "", prefetch=1)
+    for number in range(4):
+        story.send(f"p0/{number}", "t0", size=1500)
+    story.arrive("c0/1", "p0/0", dest="t0")
+    if what == "settled":
+        story.ack("c0/1", "p0/0").arrive("c0/1", "p0/1", "p0/2", "p0/3", dest="t0")
+    queue = what in {"to a queue", "kept in the store"}
+    story.wait(1).send("p0/9", "q0" if queue else "t0", size=1, persistent=what not in {"volatile", "to a queue"})
+    assert kind(story.wait(2000), "MEM-029") is verdict

@@ -323,7 +323,6 @@ def test_the_exact_charge(used: int, verdict: VerdictKind) -> None:
         return read(told.subscribe("c0/1").arrive("c0/1", "p0/1"), size=3, in_flight=1, memory_bytes=used)
 
     assert kind(story(), "MEM-033") is verdict
-    assert kind(story(message_kind="a"), "MEM-033") is SILENT
     assert kind(story(paged=True), "MEM-033") is SILENT
     short = read(new(1 << 20).send("p0/1", size=0), size=1, memory_bytes=1030)
     assert kind(short, "MEM-033") is SILENT  # its body is its name
@@ -331,3 +330,29 @@ def test_the_exact_charge(used: int, verdict: VerdictKind) -> None:
 
 def test_an_exact_charge_is_not_judged_while_memory_is_short() -> None:
     assert kind(read(new().send("p0/1", size=16_000), size=1, memory_bytes=1), "MEM-033") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("via", "fields", "used", "verdict"),
+    [
+        ("stomp", {"message_kind": "a"}, 3 * (1124 + 5), HOLDS),
+        ("stomp", {"message_kind": "a"}, 3 * 1124, FAILS),
+        ("stomp", {"headers": {"trip_id": "x:y", "type": "order", "correlation-id": "1"}}, 3 * (1124 + 10), HOLDS),
+        ("stomp", {"headers": {"trip_id": "x:y"}}, 3 * (1124 + 10) + 1, FAILS),
+        ("stomp", {"headers": {"seat_no": 3}}, 1, SILENT),
+        ("jms", {"headers": {"trip_id": "x:y"}}, 1, SILENT),
+        ("stomp", {"headers": {"trip_id": "x:y"}, "group": "g1"}, 1, SILENT),
+    ],
+)
+def test_texts_in_properties_are_charged(via: str, fields: dict[str, Any], used: int, verdict: VerdictKind) -> None:
+    told = Builder(memory_limit_bytes=1 << 20).connect("p0", via)
+    for number in range(1, 4):
+        told.send(f"p0/{number}", size=100, **fields)
+    assert kind(read(told, size=3, in_flight=0, memory_bytes=used), "MEM-033") is verdict
+
+
+def test_properties_of_two_kinds_on_one_queue_are_not_judged() -> None:
+    told = new(1 << 20).send("p0/1", size=100, message_kind="a").send("p0/2", size=100)
+    assert kind(read(told, size=2, memory_bytes=1), "MEM-033") is SILENT
+    other = told.send("p0/3", "q1", size=100)
+    assert kind(read(other, dest="q1", size=1, memory_bytes=1), "MEM-033") is FAILS
