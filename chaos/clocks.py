@@ -72,6 +72,8 @@ class ClockFile:
         self.zone_hours = zone_hours
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.offset_us = 0
+        #: Its processes have the machine's time, whether they follow it or not.
+        self.real = False
         self.set_offset_ms(offset_ms)
 
     def set_offset_ms(self, offset_ms: int) -> None:
@@ -83,11 +85,12 @@ class ClockFile:
     def set_offset_us(self, offset_us: int) -> None:
         """Step the clock to this offset from real time (whole microseconds; raises `BadOffset`)."""
         self._write(offset_line(offset_us))
-        self.offset_us = offset_us
+        self.offset_us, self.real = offset_us, offset_us == 0
 
     def stand_at_us(self, wall_us: int) -> None:
         """Let the clock stand still (whole microseconds since the epoch); the next offset lets it go on."""
         self._write(standing_line(wall_us, self.zone_hours))
+        self.real = False
 
     def environment(self) -> dict[str, str]:
         """The variables of a process on this clock. Raises `ToolMissing` or `ToolFailed`."""

@@ -97,11 +97,10 @@ class ProfileEndpoint(Endpoint):
 
     def read_clock(self) -> ClockReading | None:
         access = self._adapter.over_stomp(self._server)
-        if access is not None:
-            return read_clock(access)
-        if self._server is None or self._server.clock is not None:
+        if access is not None and (told := read_clock(access)) is not None:
+            return told
+        if self._server is None or not self._server.tells_real_time:
             return None
-        # A process of ours whose clock nobody fakes has the machine's.
         return reading(time.time_ns() // 1_000_000, time.monotonic_ns(), time.time_ns() // 1_000_000)
 
     def declare(self, program: Program, names: Names) -> None:

@@ -52,6 +52,11 @@ class Server:
         """The clock, if it can be stepped."""
         return self.clock if isinstance(self.clock, ClockFile) else None
 
+    @property
+    def tells_real_time(self) -> bool:
+        """Whether its process has the machine's clock."""
+        return self.clock is None or (self.clock_file is not None and self.clock_file.real)
+
     def fits(self, key: str, offset_ms: int, *, alone: bool) -> bool:
         """Whether one more run can use it."""
         if self.key != key or self.spoilt or self.alone or (alone and self.users):

@@ -66,7 +66,7 @@ class ClientContext(Context):
         self._transactions: dict[str, int] = {}
 
     def consumer_name(self, data: object) -> str:
-        number = data.values[2] if isinstance(data, Data) else None
+        number = data.values[2] if isinstance(data, Data) and data.kind is ids.CONSUMER_ID else None
         return self._names[number] if isinstance(number, int) and number in self._names else consumer_text(data)
 
     def transaction(self, name: str) -> Data | None:

@@ -11,7 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from brokerproof.conformance.brokers.servers import Servers
+from brokerproof.chaos.clocks import ClockFile, RatedClock
+from brokerproof.chaos.rates import rate_of
+from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.experiment.configuration import ClockSpec
 
 
@@ -50,3 +52,18 @@ def test_no_more_runs_own_a_broker_at_once_than_lanes(tmp_path: Path, monkeypatc
         assert not second.done()
         servers.give_back(first, spoilt=False)
         assert second.result(timeout=5).owned
+
+
+def test_a_clock_is_the_machines_until_it_is_moved(tmp_path: Path) -> None:
+    """So a broker that stamps nothing can be judged, too."""
+    clock, nobody = ClockFile(tmp_path / "clock"), cast("Any", None)
+    server = Server("", nobody, clock)
+    assert server.tells_real_time
+    clock.set_offset_ms(5)
+    assert not server.tells_real_time
+    clock.set_offset_ms(0)
+    assert server.tells_real_time
+    clock.stand_at_us(0)
+    assert not server.tells_real_time
+    assert Server("", nobody, None).tells_real_time
+    assert not Server("", nobody, RatedClock(rate_of(10))).tells_real_time
