@@ -50,3 +50,22 @@ def test_no_more_runs_own_a_broker_at_once_than_lanes(tmp_path: Path, monkeypatc
         assert not second.done()
         servers.give_back(first, spoilt=False)
         assert second.result(timeout=5).owned
+
+
+def test_after_so_many_runs_a_process_gets_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves those that it has, and is stopped when the last of them is over."""
+    monkeypatch.setattr("brokerproof.conformance.brokers.servers.RUNS_MAX", 2)
+    stopped: list[int] = []
+
+    def launcher(number: int) -> Any:
+        running = SimpleNamespace(poll=lambda: None)
+        return SimpleNamespace(start=lambda: None, stop=lambda: stopped.append(number), process=running)
+
+    servers = Servers("fake", skewed=False, shared=True)
+    monkeypatch.setattr(servers, "_house", lambda: (None, tmp_path))
+    took = [servers.take("", ClockSpec(), lambda *_, n=n: launcher(n), alone=False) for n in range(3)]
+    assert (took[0] is took[1], took[1] is took[2]) == (True, False)
+    servers.give_back(took[0], spoilt=False)
+    assert stopped == []
+    servers.give_back(took[1], spoilt=False)
+    assert stopped == [0]
