@@ -2,16 +2,19 @@
 
 Decides: where RabbitMQ and Erlang come from (Debian's packages, extracted into the cache) and how a node is started.
 Rules: the port mapper (epmd) is started first and by us, because the server would leave one of its own behind; ready
-means a STOMP answer. Anonymous STOMP connections are RabbitMQ's user guest, who may connect from loopback only; the one
-virtual host is called localhost, because STOMP clients name it in `host`.
+means an answer in STOMP and one in AMQP, whose listener begins after those of plug-ins. Anonymous STOMP connections are
+RabbitMQ's user guest, who may connect from loopback only; the one virtual host is called localhost, because STOMP
+clients name it in `host`.
 Known exceptions: what we start is a shell script, the server is a process below it; a stop is a kill, because its own
 takes six seconds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 from pathlib import Path
 
 from brokerproof.chaos.brokers.debian import extract
@@ -27,6 +30,7 @@ _ERLANG = (
 )
 PACKAGES = (*(f"erlang-{part}" for part in _ERLANG), "rabbitmq-server", "libwrap0")
 _START_TRIES = 3  # with other ports, where one was taken meanwhile
+_ANSWER_S = 2
 _FIXED = "/usr/lib/erlang"  # the one path in Debian's `erl` that must be ours
 _CONFIG = """\
 listeners.tcp.1 = {host}:{amqp}
@@ -109,10 +113,15 @@ class RabbitMQ:
             server = self.home / "usr/lib/rabbitmq/bin/rabbitmq-server"
             env = self._environment(amqp, epmd, distribution)
             self._children.append(self.supervisor.spawn(self.name, [server], env=env, cwd=self.folder, log=log))
-            self.server = self.process.await_ready(lambda: handshake(self.stomp_port), timeout_ms)
+            self.server = self.process.await_ready(self._serving, timeout_ms)
         except BaseException:
             self.stop()
             raise
+
+    def _serving(self) -> str | None:
+        """What it calls itself, once it serves. A node that finds its AMQP port taken has served STOMP, and ends."""
+        name = handshake(self.stomp_port)
+        return name if name is not None and _speaks_amqp(self.amqp_port) else None
 
     def stop(self) -> None:
         """Kill the node, then the port mapper, and forget its data."""
@@ -151,3 +160,11 @@ class RabbitMQ:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none"
             " +sbwtdcpu none +sbwtdio none",
         }
+
+
+def _speaks_amqp(port: int) -> bool:
+    """Whether the protocol's header is answered by a method frame."""
+    with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=_ANSWER_S) as line:
+        line.sendall(b"AMQP\0\0\x09\x01")
+        return line.recv(1) == b"\x01"
+    return False

@@ -151,7 +151,7 @@ class Amqp091Agent(AsyncAgent):
         topic = operation.dest.startswith(_TOPIC)
         address = self.names.address(operation.dest)
         stamps: Stamps = {"expiration_ms": 0, "timestamp_ms": timestamp_ms}
-        channel = self._channels[operation.tx] if operation.tx else self._sending
+        channel = self._transacted(operation.tx) if operation.tx else self._sending
         if not topic and address not in self._declared:
             self._declare(channel, operation.dest, lambda _: None)
         exchange, key = (_DELAYED, operation.dest) if operation.delay_ms else (_TOPICS if topic else "", address)
@@ -159,6 +159,12 @@ class Amqp091Agent(AsyncAgent):
             self._declare_delayed(channel)
         channel.basic_publish(exchange, key, body, properties)
         return DONE if operation.tx else ("sent", next(self._numbers)), stamps
+
+    def _transacted(self, tx: str) -> Any:
+        channel = self._channels.get(tx)
+        if channel is None:  # behind a stalled link the broker has not been heard of one
+            raise RefusedError("unknown-transaction", f"there is no open transaction {tx!r}")
+        return channel
 
     def _declare(self, channel: Any, dest: str, then: Callable[[Any], None]) -> None:
         queue = self.names.address(dest)
@@ -267,9 +273,8 @@ class Amqp091Agent(AsyncAgent):
             return name
         if isinstance(operation, ops.Commit | ops.Abort):
             name = operation.tx
-            channel = self._channels.pop(name, None)
-            if channel is None:
-                raise RefusedError("unknown-transaction", f"there is no open transaction {name!r}")
+            channel = self._transacted(name)
+            del self._channels[name]
             end = channel.tx_commit if isinstance(operation, ops.Commit) else channel.tx_rollback
 
             def ended(_: Any) -> None:

@@ -6,6 +6,7 @@ Rules
 * Several runs use it at once where the broker keeps no dead letters, or where these are collected for all
   (``worlds/live/collector.py``). A run that owns its broker shares with nobody; at a time as many own one as programs
   of the corpus run side by side (``lanes``).
+* What runs leave behind (queues, and what is told of them) adds up: after ``RUNS_MAX`` runs a process gets no more.
 * Few processes are kept: the one that was used longest ago goes. As many are started at once as there are processors:
   a start computes, and more at once would all be late.
 """
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Idle processes that are kept.
 IDLE_MAX = 16
+#: RabbitMQ, of 512 MB, blocked its publishers after 750 runs.
+RUNS_MAX = 300
 
 
 class Server:
@@ -41,7 +44,7 @@ class Server:
         self.key = key
         self.launcher = launcher
         self.clock = clock
-        self.users = 0
+        self.users = self.runs = 0
         self.alone = False
         #: Whoever uses it counts among the owners.
         self.owned = False
@@ -59,7 +62,7 @@ class Server:
 
     def fits(self, key: str, offset_ms: int, *, alone: bool) -> bool:
         """Whether one more run can use it."""
-        if self.key != key or self.spoilt or self.alone or (alone and self.users):
+        if self.key != key or self.spoilt or self.runs >= RUNS_MAX or self.alone or (alone and self.users):
             return False
         at_us = 0 if self.clock is None else self.clock.offset_us
         return offset_ms * 1000 == at_us if self.users or self.clock_file is None else offset_ms * 1000 >= at_us
@@ -120,6 +123,7 @@ class Servers:
                 server = None
             if server is not None:
                 server.users += 1
+                server.runs += 1
                 server.alone = alone
                 if server.clock_file is not None:
                     server.clock_file.set_offset_ms(spec.offset_ms)
@@ -134,7 +138,7 @@ class Servers:
         with self._starting:
             launcher.start()
         server = Server(key, launcher, clock)
-        server.users, server.alone = 1, alone
+        server.users, server.runs, server.alone = 1, 1, alone
         with self._lock:
             self._servers.append(server)
         return server
@@ -149,7 +153,7 @@ class Servers:
             server.alone = False
             server.spoilt = server.spoilt or spoilt
             idle = [one for one in self._servers if not one.users]
-            doomed = [one for one in idle if one.spoilt] or idle[: max(0, len(idle) - IDLE_MAX)]
+            doomed = [one for one in idle if one.spoilt or one.runs >= RUNS_MAX] or idle[: max(0, len(idle) - IDLE_MAX)]
             self._servers = [one for one in self._servers if one not in doomed]
         for one in doomed:
             one.launcher.stop()

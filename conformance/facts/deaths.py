@@ -77,6 +77,8 @@ def letter_is_due(tables: Tables, copy: Copy) -> bool:
     letters = any(one.dead_letters for one in copy.send.copies.values())
     if dest.kind == "temporary" and not dest.applied.is_shared():
         return False  # nobody knows what the broker calls the queue
+    if dest.kind == "temporary" and not tables.simulated and not copy.deliveries:
+        return False  # the drain takes nothing there: behind a full window a broker need not look at it
     if tables.paged and not copy.deliveries and (tables.may_page(dest) or scarce_ns(tables, dest) < NEVER):
         return False  # such a broker may not come to look at it
     return not gone and not letters and would_be_dead_letter(tables, copy)

@@ -287,7 +287,19 @@ def future_only_bounds_a_life(facts: Facts, row: Delivery) -> Findings:
         yield unsure(send, row, why=why, width_ns=event.t1 - from_ns)
 
 
-@rule("EXP-012", over=mortal_on_queues, handles=KINDS, faults=CLOCKS)
+def with_their_own_end(facts: Facts) -> list[Copy]:
+    """Copies on queues of messages that die, but for delayed ones that arrived with another expiration than they were
+    sent with (DLY-006).
+    """
+    found: list[Copy] = []
+    for copy in facts.rows(mortal_on_queues):
+        asked_ms = copy.send.event.expiration_ms if copy.send.delayed else 0
+        if not asked_ms or all(delivery.event.expiration_ms == asked_ms for delivery in copy.deliveries):
+            found.append(copy)
+    return found
+
+
+@rule("EXP-012", over=with_their_own_end, handles=KINDS, faults=CLOCKS)
 def what_died_with_its_consumer_stays_dead(facts: Facts, copy: Copy) -> Findings:
     """If a consumer leaves with messages that expired meanwhile, no other consumer receives them."""
     drain, end = facts.phases.get("drain"), facts.phases.get("end")

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerproof.chaos.rates import REAL, Rate
@@ -86,7 +86,9 @@ class Hosts:
         #: Where dead letters come from if others use the broker, too.
         self.mailbox: Mailbox | None = None
         self.last_arrival_ns = self.start_ns
-        self.arrivals = self.acknowledged = 0  # messages; acknowledged: outside of transactions
+        self.arrivals = 0
+        #: Consumer -> how many messages arrived that it has not acknowledged outside of transactions.
+        self.held: Counter[str] = Counter()
         #: When anybody was last asked for something, was answered, or told of something.
         self.stirred_ns = self.start_ns
         #: Brokers whose process has ended, and nobody had asked it to.
@@ -317,6 +319,7 @@ class Hosts:
             return
         self.last_arrival_ns = self.rate.now_ns()
         self.arrivals += 1
+        self.held[event.consumer] += 1
         if event.reply_to:
             self.state.hear_of(message, event.reply_to)
         inbox = self.inboxes.get(event.consumer)

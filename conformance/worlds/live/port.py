@@ -320,7 +320,7 @@ class LivePort:
                 return collected
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Ack) and outcome.result == "ok" and not operation.tx:
-            self.hosts.acknowledged += len(operation.messages)
+            self.hosts.held[operation.consumer] -= len(operation.messages)
         if isinstance(operation, ops.Nack | ops.Send):
             check_asked(outcome)
         if isinstance(operation, ops.Send) and outcome.result != "fail":

@@ -86,10 +86,11 @@ class Quiet:
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
         waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
-        here = sum(len(client.consumers) for client in self._state.clients)
-        ghosts = any(one.get("consumers", 0) > here for one in told)
-        # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer.
-        held = self._hosts.arrivals - self._hosts.acknowledged
+        here = [one.name for client in self._state.clients for one in client.consumers]
+        ghosts = any(one.get("consumers", 0) > len(here) for one in told)
+        # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer. What
+        # those had who left is on its way to others.
+        held = sum(self._hosts.held[name] for name in here)
         more = dispatched > self._hosts.arrivals or sum(one["in_flight"] for one in flying) > held
         return deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,11 @@ class Child:
         self.name = name
         self.log = log
         self.killed = False
+        self.probe: Callable[[], str | None] = lambda: None
 
-    def await_ready(self, *_: object) -> str:
+    def await_ready(self, probe: Callable[[], str | None], *_: object) -> str:
         """Ready, or dead."""
+        self.probe = probe
         if self.log:
             raise ProcessDiedAtStart(self.name, [self.name], 1, self.log)
         return "RabbitMQ/3.10.8"
@@ -89,3 +94,27 @@ def test_packages_without_a_port_mapper(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(ToolFailed, match="no epmd"):
         machine.node.start()
     assert machine.children == []
+
+
+def test_it_serves_when_both_protocols_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """STOMP comes first; on a busy machine, or where its AMQP port is taken, AMQP comes late or never."""
+    machine = Machine(monkeypatch, tmp_path, "")
+    machine.node.start()
+    monkeypatch.setattr(rabbitmq, "handshake", lambda _: "RabbitMQ/3.10.8")
+    server = socket.create_server(("127.0.0.1", 0))
+    machine.node.amqp_port = server.getsockname()[1]
+
+    def answer() -> None:
+        for said in (b"AMQP", b"\x01"):  # a version of another protocol's, and a method frame
+            line, _ = server.accept()
+            with line:
+                line.recv(8)
+                line.sendall(said)
+
+    broker = threading.Thread(target=answer)
+    broker.start()
+    assert machine.children[-1].probe() is None
+    assert machine.children[-1].probe() == "RabbitMQ/3.10.8"
+    broker.join()
+    server.close()
+    assert machine.children[-1].probe() is None

@@ -129,3 +129,14 @@ def test_a_delay_is_a_header_in_the_exchange_that_holds_back(talk: Talk) -> None
     assert ("q0", "brokerproof.delayed", "queue://q0") in asked
     assert talk.sent().headers is None
     assert talk.channel.published[-1][:2] == ("", "q0")
+
+
+def test_a_transaction_that_has_not_begun_takes_nothing(talk: Talk) -> None:
+    """Behind a stalled link its channel is not open yet. What is asked in it is refused at once, and not published."""
+    for operation in (
+        ops.Send(dest="queue://q0", message="p0/1", tx="c0/tx1"),
+        ops.Commit(tx="c0/tx1"),
+        ops.Abort(tx="c0/tx1"),
+    ):
+        assert "unknown-transaction" in str(talk.agent.reply(talk.agent.ask(operation)))
+    assert talk.channel.published == []

@@ -67,3 +67,22 @@ def test_a_clock_is_the_machines_until_it_is_moved(tmp_path: Path) -> None:
     assert not server.tells_real_time
     assert Server("", nobody, None).tells_real_time
     assert not Server("", nobody, RatedClock(rate_of(10))).tells_real_time
+
+
+def test_after_so_many_runs_a_process_gets_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves those that it has, and is stopped when the last of them is over."""
+    monkeypatch.setattr("brokerproof.conformance.brokers.servers.RUNS_MAX", 2)
+    stopped: list[int] = []
+
+    def launcher(number: int) -> Any:
+        running = SimpleNamespace(poll=lambda: None)
+        return SimpleNamespace(start=lambda: None, stop=lambda: stopped.append(number), process=running)
+
+    servers = Servers("fake", skewed=False, shared=True)
+    monkeypatch.setattr(servers, "_house", lambda: (None, tmp_path))
+    took = [servers.take("", ClockSpec(), lambda *_, n=n: launcher(n), alone=False) for n in range(3)]
+    assert (took[0] is took[1], took[1] is took[2]) == (True, False)
+    servers.give_back(took[0], spoilt=False)
+    assert stopped == []
+    servers.give_back(took[1], spoilt=False)
+    assert stopped == [0]

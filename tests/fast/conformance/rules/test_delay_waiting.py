@@ -109,6 +109,15 @@ def test_who_is_delivered_has_not_died_while_waiting() -> None:
     assert judged(run.finish())["DLY-017"].outcome == ""
 
 
+@pytest.mark.parametrize(
+    ("world", "dest", "outcome"), [("simulated", "~p0", "unseen"), ("live", "~p0", ""), ("live", "q0", "unseen")]
+)
+def test_nobody_drains_a_temporary_queue(world: str, dest: str, outcome: str) -> None:
+    """ActiveMQ gives a message a new life when it is due, and does not look at it again behind a full window."""
+    run = started(world=world, consumer=False).post("p0/1", dest, delay_ms=100, ttl_ms=50).close(at_ms=5000)
+    assert judged(run.finish())["DLY-017"].outcome == outcome
+
+
 # -- DLY-018, DLY-019
 
 

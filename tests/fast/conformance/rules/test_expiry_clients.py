@@ -69,6 +69,17 @@ def test_what_died_with_its_consumer_goes_to_nobody_else(leave_ms: float, expect
         assert found.slack_ns == -1, "the first nanosecond of the millisecond after"
 
 
+@pytest.mark.parametrize(("later_ms", "expected"), [(0, VIOLATED), (300, NOT_EXERCISED)])
+def test_a_delayed_message_may_have_a_new_life(later_ms: int, expected: VerdictKind) -> None:
+    """ActiveMQ gives it one when it is due, which DLY-006 accuses. Then it had not died when its consumer left."""
+    run = started().post("p0/1", ttl_ms=100, delay_ms=50)
+    expiration_ms = run.sent("p0/1").expiration_ms + later_ms
+    run.at(70).deliver("c0/1", "p0/1", expiration_ms=expiration_ms).at(150).leave("c0/1")
+    run.at(160).connect("c1").subscribe("c1/1").at(170)
+    run.deliver("c1/1", "p0/1", expiration_ms=expiration_ms, redelivered=True)
+    assert verdicts(run.close(at_ms=500).finish())["EXP-012"].verdict is expected
+
+
 def test_it_went_to_nobody() -> None:
     run = started().post("p0/1", ttl_ms=100).at(20).deliver("c0/1", "p0/1").at(150).leave("c0/1")
     found = verdicts(run.close(at_ms=500).dead_letter("p0/1").finish())["EXP-012"]
