@@ -74,6 +74,7 @@ def test_a_memory_limit_is_the_brokers() -> None:
         ("JMSPriority + 1 > 5", True),
         ("5 - n > 1", True),
         ("(n) > 0", True),
+        ("n <= -m", True),
         ("(n > 0) AND kind IN ('a')", False),
         ("x = 017", True),
         ("x > 2.5f", True),
