@@ -60,7 +60,8 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
 #: What JMS has beyond comparing: sums, quotients (whose type SQL leaves to whoever calculates), words for true and
 #: false, numbers written as in Java; and that only texts can be IN something, which SQL knows nothing of.
 _JMS = re.compile(
-    r"[/*+]|\(\s*[\w.]+\s*\)|[\w)]\s+-\s+[\w(]|[\w)]-[\w(]|-\s*[A-Za-z_(]|\b(?i:TRUE|FALSE)\b|\b(?i:IN)\s*\(\s*[\d.-]"
+    r"(?i:(?:^|\(|\b(?:AND|OR|NOT)\b)\s*(?!NOT\b|NULL\b)[A-Z_]\w*\s*(?=$|\)|\b(?:AND|OR)\b))"  # a name alone
+    r"|[/*+]|\(\s*[\w.]+\s*\)|[\w)]\s+-\s+[\w(]|[\w)]-[\w(]|-\s*[A-Za-z_(]|\b(?i:TRUE|FALSE)\b|\b(?i:IN)\s*\(\s*[\d.-]"
     r"|\b0[xX]?[0-9a-fA-F]+[lL]?\b|\b[\d.]+[dDfFlL]\b"
 )
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
