@@ -94,15 +94,6 @@ class Limits:
         return self.gap_ns + self.late_ns < self.low_ns
 
 
-def agreed(monitor: MonitorSpec, theirs_ms: int) -> MonitorSpec | None:
-    """A STOMP monitor, whose period is its initial delay, after the other end has said its own: the slower of promise
-    and wish, and none where it says 0.
-    """
-    period_ms = max(monitor.initial_delay_ms, theirs_ms)
-    read_ms = monitor.read_ms * period_ms // max(1, monitor.initial_delay_ms)
-    return MonitorSpec(read_ms, period_ms) if theirs_ms > 0 else None
-
-
 class Silence:
     """Stalls of one direction that make one silence. ``byte_low_ns``, ``byte_high_ns`` bound the arrival of the last
     byte; ``base_low_ns``, ``base_high_ns`` the end of the initial delay. The monitor counts from the later of the two.

@@ -85,6 +85,11 @@ class Command:
                 return
             self.attributes[word] = checked
 
+    @property
+    def place(self) -> int:
+        """The place on the staging queue that it names; 0: it names none."""
+        return int(self.name) if self.name.isascii() and self.name.isdigit() else 0
+
 
 def _value(text: str | None) -> str | None:
     if text is None:

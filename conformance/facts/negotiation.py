@@ -68,13 +68,19 @@ def agreement(event: Probe, declared: DeclaredSpec, connector: ConnectorSpec, ge
         return None
     serves_ms, asks_ms = (int(part) for part in parts) if event.heard.heart_beat else (0, 0)
     grace = connector.heart_beat_grace if connector.heart_beat_grace > 1 else declared.heart_beat_grace or 0
-    return _stomp(
-        generation, _slower(event.said.offer_ms[0], asks_ms), _slower(event.said.offer_ms[1], serves_ms), grace
-    )
+    return _stomp(generation, slower(event.said.offer_ms[0], asks_ms), slower(event.said.offer_ms[1], serves_ms), grace)
 
 
-def _slower(one_ms: int, other_ms: int) -> int:
+def slower(one_ms: int, other_ms: int) -> int:
+    """The STOMP period of promise and wish; 0: there are no heart-beats in that direction."""
     return max(one_ms, other_ms) if one_ms > 0 and other_ms > 0 else 0
+
+
+def agreed(monitor: MonitorSpec, theirs_ms: int) -> MonitorSpec | None:
+    """A STOMP monitor, whose period is its initial delay, after the other end has said its own; None: there is none."""
+    own_ms = monitor.initial_delay_ms
+    period_ms = slower(own_ms, theirs_ms)
+    return MonitorSpec(monitor.read_ms * period_ms // own_ms, period_ms) if period_ms else None
 
 
 def _stomp(generation: str, incoming_ms: int, outgoing_ms: int, grace: float) -> Agreement:

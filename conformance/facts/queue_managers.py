@@ -93,10 +93,9 @@ def wrong_with(tables: Tables, event: Operate) -> str | None:
         return "it holds messages" if tables.simulated and depth_of(tables, event, command.name)[0] else None
     if command.kind == "STAGED" and command.verb == "DELETE":
         least, most = _staged(tables, event)
-        place = int(command.name) if command.name.isascii() and command.name.isdigit() else 0
-        if not 0 < place <= most:
+        if not 0 < command.place <= most:
             return "there is no such message"
-        if place > least:
+        if command.place > least:
             return None
     told = [None if state is None else state.copy().apply(command) for state in between(tables, event)]
     return told[0] if all((one is None, bool(one)) == (told[0] is None, bool(told[0])) for one in told) else None

@@ -54,7 +54,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     if any(one.client is client and _within(one.event.t0, one.event.t1, span) and _may_be_refused(facts, event, one)
            for one in facts.asked):  # fmt: skip
         return "a request was refused"
-    if any(one.client is client and is_bereft(one, event.t1) for one in facts.sessions.values()):
+    own = [one for one in facts.sessions.values() if one.client is client and one.opened[1] >= span[0]]
+    if any(is_bereft(one, event.t1) for one in own):
         return "a subscription was ended while it was used"
     # It may have been seen to end before its client was told that its goodbye was over.
     for one in client.ends:

@@ -15,17 +15,9 @@ from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.links import (
-    Connection,
-    Limits,
-    Silence,
-    agreed,
-    connections_of,
-    gave_up,
-    is_inactivity,
-)
+from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
 from brokerproof.conformance.facts.marks import but
-from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER
+from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER, agreed
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import Client, Delivery

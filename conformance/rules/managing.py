@@ -256,7 +256,7 @@ def _of_the_stage(facts: Facts, event: Operate, command: Command) -> Findings:
         return
     rows, least_most = _rows(event), depth_of(facts, event, STAGING)
     wrong = "a line is no message" if rows is None else _strange(rows, one_each=not _several(facts))
-    wrong = "it names no place" if command.verb == "DELETE" and not _place(command) else wrong
+    wrong = "it names no place" if command.verb == "DELETE" and not command.place else wrong
     for earlier in told(facts) if rows is not None and not wrong else []:
         before = _rows(earlier) if earlier.seq < event.seq and earlier.result == "ok" else None
         if before is not None and not wrong:
@@ -330,11 +330,6 @@ def _rows(event: Operate) -> list[tuple[str, str]] | None:
     return None if None in found else [(one[1], one[2]) for one in found if one is not None]
 
 
-def _place(command: Command) -> int:
-    """The place on the staging queue that a command names; 0: it names none."""
-    return int(command.name) if command.name.isascii() and command.name.isdigit() else 0
-
-
 def _strange(rows: list[tuple[str, str]], *, one_each: bool) -> str:
     """What cannot be so of the staging queue at any time."""
     ids, originals = [row[0] for row in rows], [row[1] for row in rows]
@@ -356,7 +351,7 @@ def _contradiction(
     known = [before.index(row) for row in rows if row in before]
     if known != sorted(known):
         return "their order has changed"
-    if now.verb == "DELETE" and known and known[0] < _place(now) - 1:
+    if now.verb == "DELETE" and known and known[0] < now.place - 1:
         return f"it stood at {known[0] + 1} at most"
     return ""
 

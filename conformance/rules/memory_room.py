@@ -172,18 +172,17 @@ class Needless(NamedTuple):
 
 def needless(facts: Facts) -> list[Needless]:
     """All of them, in virtual time: a real broker may count a message twice for a moment."""
-    refused = [send for send in facts.rows(without_room) if send.event.tx is None]
-    unknown = [
-        send for send in facts.sends.values() if send.event.result == "unknown" and _was_kept_waiting(facts, send)
-    ]
     found: list[Needless] = []
-    if facts.paged and facts.simulated and not facts.declared.limits_disk:
-        for send in (*refused, *unknown):
-            plain = send.dest.kind == "queue" and not send.event.network
-            whole = _rest_before(facts.readings, send, None) if plain else None
-            own = _rest_before(send.dest.readings, send, send.dest) if whole is not None else None
-            if whole is not None and own is not None:
-                found.append(Needless(send, own, whole, send.marks))
+    if not facts.paged or not facts.simulated or facts.declared.limits_disk:
+        return found
+    refused = [send for send in facts.rows(without_room) if send.event.tx is None]
+    unknown = [send for send in facts.sends.values() if send.event.result == "unknown"]
+    for send in (*refused, *(one for one in unknown if _was_kept_waiting(facts, one))):
+        plain = send.dest.kind == "queue" and not send.event.network
+        whole = _rest_before(facts.readings, send, None) if plain else None
+        own = _rest_before(send.dest.readings, send, send.dest) if whole is not None else None
+        if whole is not None and own is not None:
+            found.append(Needless(send, own, whole, send.marks))
     return found
 
 

@@ -58,6 +58,7 @@ def test_what_we_ship_is_read(path: Path) -> None:
         ),
         ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
         ('[promises]\nreject = "ignore"', "promises.reject: 'ignore' is none; known: redeliver, dead-letter, drop"),
+        ("[promises]\nheart_beat_grace = 0.5", "heart_beat_grace: Expected `float` >= 1.0 (it is 0.5)"),
         ('[start]\ncommand = ["x"]\nspeed = 0', "start.speed: Expected `int` >= 1 (it is 0)"),
         ('[settings]\ntimestamping = ["-t"]', 'settings: nothing takes them; put "{settings}" into start.command'),
         ('[names.stomp]\nqueue = "/queue/x"', "names.stomp.queue: '/queue/x' must hold {name} once"),
@@ -147,6 +148,11 @@ def test_a_broker_that_takes_no_dots_is_told_none() -> None:
     spec = BrokerSpec(policies=[PolicySpec(name, memory_limit_bytes=9) for name in ("a.b", "q*", ">")])
     assert Settings(located).arguments(spec) == ["a_b_>", "q*", "q*_*", ">"]
     assert ProfileAdapter(parsed(f"{separated}[promises]\ncapabilities = []\n")).separator == "_"
+
+
+def test_a_documented_grace_is_judged_and_an_unsaid_one_is_not() -> None:
+    for line, grace in (("heart_beat_grace = 1.5", 1.5), ("", None)):
+        assert ProfileAdapter(parsed(f"[promises]\ncapabilities = []\n{line}")).heart_beat_grace == grace
 
 
 def adapter(more: str, monkeypatch: pytest.MonkeyPatch, offered: list[str]) -> ProfileAdapter:

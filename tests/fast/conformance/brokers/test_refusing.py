@@ -6,10 +6,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from brokerproof.conformance.brokers import make_adapter
+from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
 from brokerproof.conformance.brokers.probing import Line, NameRefused, NoReceipt, ProbeLine, probe
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -21,8 +23,9 @@ Answer = Callable[[Frame], Frame | None]
 
 
 @contextmanager
-def scripted(answer: Answer) -> Iterator[int]:
+def scripted(answer: Answer, heart_beat: str = "0,0") -> Iterator[int]:
     """The port of a broker that lets everybody in and answers each later frame as it is told."""
+    welcome = Frame("CONNECTED", {"version": "1.2", "heart-beat": heart_beat})
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve(peer: socket.socket) -> None:
@@ -32,7 +35,7 @@ def scripted(answer: Answer) -> Iterator[int]:
                     for frame in framing.feed(data):
                         if not isinstance(frame, Frame):
                             continue
-                        said = Frame("CONNECTED", {"version": "1.2"}) if frame.command == "CONNECT" else answer(frame)
+                        said = welcome if frame.command == "CONNECT" else answer(frame)
                         if said is not None:
                             peer.sendall(framing.encode(said))
 
@@ -85,3 +88,24 @@ def test_a_probe_goes_on_where_a_receipt_is_missing_and_nobody_else_does(monkeyp
             asking.ask("SUBSCRIBE", {"id": "1", "destination": "q.1"}, wait_ms=1)
             asking.subscribe("q.2")
             asking.send("q.3", "it goes on")
+
+
+@pytest.mark.parametrize(
+    ("heart_beat", "told"),
+    [
+        ("0,0", "the broker wants no heart-beats (heart-beat:0,0), so it gives nobody up"),
+        ("1,soon", "the broker wants no heart-beats (heart-beat:1,soon), so it gives nobody up"),
+        ("0,1", "a silent client is still connected; it was due after 2 to 6 ms, 2 to 6 periods"),
+        ("0,3", "a silent client is still connected; it was due after 6 to 18 ms, 2 to 6 periods"),
+    ],
+)
+def test_who_gives_nobody_up_promises_no_grace(heart_beat: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "_BEAT_MS", 1)
+    with scripted(lambda _: None, heart_beat) as port:
+        adapter: Any = SimpleNamespace(
+            access=lambda *_: Access(port=port, url=STOMP_URL),
+            heart_beat_grace=2.0,
+            lateness_ms=0,
+            located=SimpleNamespace(profile=SimpleNamespace(start=None)),
+        )
+        assert proving._gives_up(adapter) == ("promises.heart_beat_grace", "wrong", told)

@@ -60,6 +60,8 @@ def test_who_said_goodbye_to_what_had_been_ended() -> None:
     story = connected().subscribe("c0/1", "t0", durable="d").at(20)
     story._add(Unsubscribe, "c0", 1.0, result="ok", durable="d")
     assert told(story.at(50).leave("c0/1").at(60).closed("c0", reason="")).verdict is VerdictKind.SATISFIED
+    again = story.at(70).connect("c0").at(100).closed("c0", reason="")
+    assert told(again).verdict is VerdictKind.VIOLATED, "that was on its connection before"
     early = connected().subscribe("c0/1", "t0", durable="d").at(20).leave("c0/1").at(40)
     early._add(Unsubscribe, "c0", 1.0, result="ok", durable="d")
     assert told(early.at(60).closed("c0", reason="")).verdict is VerdictKind.VIOLATED
