@@ -282,13 +282,19 @@ class Monitor:
 class DocumentedMonitor(Monitor):
     """Closes R after the last byte, but not before D + R after the handshake; beats W after the last frame written."""
 
-    __slots__ = ("_base_ns", "_last_sent_ns")
+    __slots__ = ("_base_ns", "_beats_from_ns", "_last_sent_ns")
+
+    def beat_from(self, now_ns: int) -> None:
+        """Keep-alives do not wait for the initial delay, which STOMP does not know. Call it after ``start``."""
+        self._beats_from_ns = self._last_sent_ns = now_ns
+        if self._write_ns:
+            self._write_due_ns = now_ns + self._write_ns
 
     def frame_sent(self, now_ns: int) -> None:
         self._last_sent_ns = now_ns
 
     def _plan(self, base_ns: int) -> None:
-        self._base_ns = self._last_sent_ns = base_ns
+        self._base_ns = self._beats_from_ns = self._last_sent_ns = base_ns
         if self._read_ns:
             self._read_due_ns = base_ns + self._read_ns
         if self._write_ns:
@@ -303,7 +309,7 @@ class DocumentedMonitor(Monitor):
         return self._fail_read(now_ns, now_ns - since_ns)
 
     def _check_write(self, now_ns: int) -> MonitorAction:
-        due_ns = max(self._last_sent_ns, self._base_ns) + self._write_ns
+        due_ns = max(self._last_sent_ns, self._beats_from_ns) + self._write_ns
         if due_ns > now_ns:
             self._write_due_ns = due_ns
             return _QUIET

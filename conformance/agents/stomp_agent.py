@@ -22,6 +22,14 @@ from brokerproof.reference_broker.stomp.frames import HEARTBEAT, VERSIONS
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 
+class PunctualMonitor(DocumentedMonitor):
+    """Keeps the promise of the hello from then on: a broker may count silence from there."""
+
+    def start(self, now_ns: int, read_ms: int, write_ms: int, initial_delay_ms: int) -> None:
+        super().start(now_ns, read_ms, write_ms, initial_delay_ms)
+        self.beat_from(now_ns)
+
+
 class StompAgent(Agent):
     """The process."""
 
@@ -30,7 +38,7 @@ class StompAgent(Agent):
     default_port = 61613
 
     def open(self, request: Connect, sock: socket.socket, address: str) -> Wire:
-        session = ClientSession(DocumentedMonitor(address, own_time.now_ns()))
+        session = ClientSession(PunctualMonitor(address, own_time.now_ns()))
         session.connect(
             heart_beat_ms=request.heartbeat_ms,
             client_id=request.client_id,

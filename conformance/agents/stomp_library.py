@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
+import msgspec
 from mypy_extensions import mypyc_attr
 
 from brokerproof.conformance.agents.library import Library, RefusedError, Stamps
@@ -32,7 +33,7 @@ def said(**options: Any) -> dict[str, Any]:
 class StompLibrary(Library):
     """See the module's header."""
 
-    traits = traits.STOMP
+    traits = msgspec.structs.replace(traits.STOMP, beats_twice=True)
 
     def __init__(self, session: ClientSession, *, lacks: frozenset[str] = frozenset()) -> None:
         super().__init__(session)

@@ -34,6 +34,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
       its delivery has begun before (MQTT 5, 3.3.2.3.3 and 4.4).
     * ``whole_seconds``: its protocol tells a time to live in seconds, and a broker may count them by a clock of whole
       seconds: a message lives up to one longer (MQTT 5).
+    * ``beats_twice``: it sends a heart-beat twice in each period that it has promised, from the hello on (STOMP).
     """
 
     settles_on_write: bool = False
@@ -50,6 +51,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     keeps_types: bool = False
     resumes: bool = False
     whole_seconds: bool = False
+    beats_twice: bool = False
 
     @property
     def known(self) -> bool:

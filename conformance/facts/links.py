@@ -63,14 +63,26 @@ class Limits:
     """
 
     def __init__(
-        self, monitor: MonitorSpec, generation: str, via: str, rate: int, jitter_ns: int = 0, grace: float | None = None
+        self,
+        monitor: MonitorSpec,
+        generation: str,
+        via: str,
+        rate: int,
+        jitter_ns: int = 0,
+        grace: float | None = None,
+        *,
+        beats_twice: bool = False,
     ) -> None:
-        """``grace``: after how many STOMP periods silence is enough, if its documentation says so."""
+        """``grace``: after how many STOMP periods silence is enough, if its documentation says so. ``beats_twice``: so
+        the other end does, in each period that it promised.
+        """
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
         self.delay_ns = monitor.initial_delay_ms * NS_PER_MS
         # STOMP's own heart-beats know no initial delay, some brokers do.
         self.delay_low_ns = 0 if via == "stomp" and not generation else self.delay_ns
+        #: Keep-alives of the other end begin after it.
+        self.beats_after_ns = self.delay_ns
         self.early_ns = EARLY_NS * rate
         self.late_ns = LATE_NS * rate
         self.low_ns, self.high_ns = read_ns, 3 * read_ns
@@ -87,6 +99,9 @@ class Limits:
                 # STOMP asks for tolerance and names no figure.
                 self.low_ns = int((grace or 1) * self.delay_ns)
                 self.high_ns = max(self.high_ns, 3 * self.low_ns)
+                if beats_twice:
+                    self.gap_ns = (self.delay_ns + 1) // 2
+                    self.beats_after_ns = 0
         self.gap_ns += jitter_ns
 
     def watches_health(self) -> bool:
@@ -178,6 +193,7 @@ class Connection:
         found: list[Silence] = []
         base_low = self.connect.t0 + limits.delay_low_ns
         base_high = self.connect.t1 + limits.delay_ns
+        beats_from_ns = self.connect.t1 + limits.beats_after_ns
         slack_ns = limits.gap_ns + self.latency_ns + limits.late_ns
         for stall in self.client.stalls:
             elsewhen = stall.begin.t1 < self.connect.t0 or stall.begin.t0 > self.ended_ns
@@ -189,8 +205,8 @@ class Connection:
                 before.stalls.append(stall.begin)
                 before.extend(stall, stall.begin.t1 + self.latency_ns)
                 continue
-            # Keep-alives begin after the initial delay; until then the last byte may be as old as the connection.
-            beating = stall.begin.t0 > base_high + slack_ns
+            # Until keep-alives begin the last byte may be as old as the connection.
+            beating = stall.begin.t0 > beats_from_ns + slack_ns
             byte_low = stall.begin.t0 - limits.gap_ns - limits.late_ns if beating else self.connect.t0
             found.append(Silence(stall, max(byte_low, life_ns), stall.begin.t1 + self.latency_ns, base_low, base_high))
         return found

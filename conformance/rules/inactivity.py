@@ -40,7 +40,15 @@ class Link:
         via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
         ours, theirs = ends
         self.connection = connection
-        self.broker = Limits(ours, generation, via, facts.rate, connection.jitter_ns, grace)
+        self.broker = Limits(
+            ours,
+            generation,
+            via,
+            facts.rate,
+            connection.jitter_ns,
+            grace,
+            beats_twice=connection.client.traits.beats_twice,
+        )
         self.client = Limits(theirs, generation if facts.simulated else "", via, facts.rate, connection.jitter_ns)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
@@ -166,8 +174,9 @@ def noticed_in_the_initial_delay(facts: Facts, link: Link) -> Findings:
 
 def _longest(link: Link, silence: Silence) -> int:
     """Upper bound of a silence that was lifted: what was held arrives at once, else the next keep-alive does."""
-    limits = link.broker
-    over_ns = max(silence.resumed_ns + link.connection.latency_ns + limits.late_ns, silence.high_ns + limits.gap_ns)
+    limits, connection = link.broker, link.connection
+    beats_ns = max(silence.byte_high_ns, connection.connect.t1 + limits.beats_after_ns) + limits.gap_ns
+    over_ns = max(silence.resumed_ns + connection.latency_ns + limits.late_ns, beats_ns)
     return over_ns - silence.low_ns
 
 

@@ -15,7 +15,7 @@ import pytest
 from brokerproof.conformance.agents import loop, protocol
 from brokerproof.conformance.agents.message import make_body
 from brokerproof.conformance.agents.protocol import AnyAgentEvent, Reply, encode, parse_answer
-from brokerproof.conformance.agents.stomp_agent import StompAgent
+from brokerproof.conformance.agents.stomp_agent import PunctualMonitor, StompAgent
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.codec import FrameDecoder
@@ -367,6 +367,12 @@ def test_heart_beats_are_asked_for_and_sent(desk: Desk) -> None:
     assert isinstance(event, protocol.Closed)
     assert event.who == "client"
     assert "inactive" in event.reason
+
+
+def test_heart_beats_begin_with_the_hello() -> None:
+    monitor = PunctualMonitor("127.0.0.1:61613", 0)
+    monitor.start(0, 2000, 500, 1000)
+    assert monitor.next_due_ns() == 500_000_000
 
 
 def test_a_transaction_is_named_in_every_frame(desk: Desk) -> None:

@@ -118,9 +118,13 @@ class Builder:
         *,
         checks: bool = False,
         beats: tuple[int, int] | None = None,
+        **does: Any,
     ) -> Self:
-        """A connection is made. ``checks``: the library discards what has expired. ``beats``: ``heart_beat_ms``."""
-        told = {"traits": traits_of(via, checks_expiry=checks), "heart_beat_ms": beats}
+        """A connection is made. ``checks``: the library discards what has expired. ``beats``: ``heart_beat_ms``.
+        ``does``: other traits.
+        """
+        traits = msgspec.structs.replace(traits_of(via, checks_expiry=checks), **does)
+        told = {"traits": traits, "heart_beat_ms": beats}
         return self._add(Connect, host, self.request_ms, result=result, via=via, **told)
 
     def send(self, message: str, dest: str = "q0", result: str = "ok", **fields: Any) -> Self:

@@ -356,6 +356,26 @@ def test_a_close_during_a_stall_that_proved_short_is_wrong_too() -> None:
     assert kind(story, "INA-004") is FAILS
 
 
+@pytest.mark.parametrize(("twice", "expected"), [(True, (HOLDS, FAILS)), (False, (SILENT, SILENT))])
+def test_a_client_that_beats_twice_a_period_is_never_silent_for_one(
+    twice: bool, expected: tuple[VerdictKind, VerdictKind]
+) -> None:
+    """The broker's generation is unknown, and the period of its heart-beats 3 s."""
+
+    def verdicts(requirement: str, *, paused: bool = False) -> tuple[VerdictKind, ...]:
+        def story(closed_ms: float | None) -> Builder:
+            begun = Builder("live", monitor={"c0": MonitorSpec(6000, 3000)}).connect("c0", beats_twice=twice)
+            begun = begun.at(1000).send("c0/1").at(1100)
+            begun = begun.pause("b", 400) if paused else begun.stall("c0").at(1500).resume("c0")
+            begun = begun if closed_ms is None else begun.at(closed_ms).closed("c0")
+            return begun.at(25_000).rest(None).phase("end")
+
+        return kind(story(None), requirement), kind(story(1700), requirement)
+
+    assert verdicts("INA-021", paused=True) == expected
+    assert verdicts("INA-004") == expected
+
+
 # -- INA-005
 
 

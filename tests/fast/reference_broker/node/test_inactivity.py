@@ -8,6 +8,8 @@ formula that is not the code's. Lateness is nought here, so every bound is exact
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -195,6 +197,20 @@ def test_documented_no_gap_between_frames_exceeds_w(sent: list[int]) -> None:
     assert all(later - earlier <= W for earlier, later in zip([D, *written], written, strict=False))
     assert all(min((beat - at for at in [*sent, D] if at <= beat), default=W) >= W for beat in beats)
     assert not written or 20_000 - written[-1] <= W
+
+
+@given(st.lists(st.integers(0, 3000), max_size=8))
+def test_keep_alives_from_the_hello_on_do_not_wait_for_the_initial_delay(sent: list[int]) -> None:
+    monitor = DocumentedMonitor(ADDRESS, 0)
+    monitor.start(0, 0, W, D)
+    monitor.beat_from(0)
+    beats = run(monitor, [(at, SENT) for at in sent], until_ms=4000).beats
+    frames = sorted([0, *sent, *beats, 4000])
+    assert max(after - before for before, after in pairwise(frames)) <= W
+    idle = DocumentedMonitor(ADDRESS, 0)
+    idle.start(0, R, 0, D)
+    idle.beat_from(0)
+    assert idle.next_due_ns() == (D + R) * NS_PER_MS, "nothing was promised"
 
 
 def test_documented_keep_alives_on_an_idle_link() -> None:
