@@ -337,7 +337,8 @@ class Attachments:
         session = self.tables.sessions.get(event.consumer)
         if session is None:
             return
-        if event.result == "fail" or session.client.unanswered:
+        client = session.client
+        if event.result == "fail" or client.unanswered or touches(client.busy, (event.t0, event.t1)):
             self._doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)
@@ -361,7 +362,7 @@ class Attachments:
                 self._look_away(name, event, unread=unread or earlier)
 
     def _doubt(self, session: Session, event: Event) -> None:
-        """It may have ended: its goodbye was refused, or stands behind a message that the broker does not take."""
+        """It may have ended: its goodbye was refused, or stands behind what the broker or a slow link has not taken."""
         session.known = False
         session.lost_ns = min(session.lost_ns, event.t0)
         for dest in self.tables.dests_of(session):

@@ -292,6 +292,15 @@ def test_what_a_slow_link_carries_is_not_missed(rate: int, expected: VerdictKind
     assert kind(told.arrive("c0/1", "p0/1").wait(500).rest("t0"), "GEN-004") is expected
 
 
+@pytest.mark.parametrize(("size", "lost"), [(1000, True), (1_000_000, False)])
+def test_a_goodbye_behind_what_a_slow_link_carries_may_not_have_been_heard(size: int, lost: bool) -> None:
+    """What the consumer holds comes back when the broker has read that far."""
+    told = Builder("live", bytes_per_second={"c0": 20_000}).connect("p0").connect("c0").send("p0/1")
+    told.subscribe("c0/1", ack="client").arrive("c0/1", "p0/1").send("c0/1", "q1", "unknown", size=size)
+    told.leave("c0/1").lose("c0").wait(4000).drain("q0").end()
+    assert (kind(told, "GEN-001") is FAILS) == lost
+
+
 def test_without_a_rest_while_it_is_open_nothing_is_missed() -> None:
     assert kind(audience().arrive("c0/1", "p0/1").lose("c1").rest("t0"), "GEN-004") is HOLDS
 
