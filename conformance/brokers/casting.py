@@ -9,12 +9,12 @@ Rules
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from brokerproof.conformance.brokers.selector_forms import Language
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.steps import (
@@ -57,14 +57,6 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "wildcards": {"wild": False},
     "no-local": {"no_local": False},
 }
-#: What JMS has beyond comparing: sums, quotients (whose type SQL leaves to whoever calculates), words for true and
-#: false, numbers written as in Java; and that only texts can be IN something, which SQL knows nothing of.
-_JMS = re.compile(
-    r"(?i:(?:^|\(|\b(?:AND|OR|NOT)\b)\s*(?!NOT\b|NULL\b)[A-Z_]\w*\s*(?=$|\)|\b(?:AND|OR)\b))"  # a name alone
-    r"|[/*+]|\(\s*[\w.]+\s*\)|[\w)]\s+-\s+[\w(]|[\w)]-[\w(]|-\s*[A-Za-z_(]|\b(?i:TRUE|FALSE)\b|\b(?i:IN)\s*\(\s*[\d.-]"
-    r"|\b0[xX]?[0-9a-fA-F]+[lL]?\b|\b[\d.]+[dDfFlL]\b"
-)
-_LITERAL = re.compile(r"'(?:[^']|'')*'")
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 
@@ -79,13 +71,13 @@ def cast(
     life_unit_ms: int = 1,
     pulls: bool = False,
     delay_clock: str = "elapsed",
-    unnamed: Mapping[str, Collection[str]] | None = None,
+    language: Language = Language(),  # noqa: B008 - it is immutable
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
-    (``producer-wall``), which is the same as long as all clocks are right; ``unnamed``: by a host's
-    protocol, the header fields that its selectors cannot ask for.
+    (``producer-wall``), which is the same as long as all clocks are right; ``language``: its
+    selectors'.
     """
     only = next(iter(vias))
     hosts = [
@@ -94,10 +86,10 @@ def cast(
         else host
         for host in program.hosts
     ]
+    clients = [host for host in hosts if host.role == "client"]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
 
-    nameless = [(unnamed or {}).get(host.via, ()) for host in hosts]
     clocks = [host.clock for host in program.hosts]
     wrong = any(one.offset_ms or one.drift_ppm for one in clocks) or any(isinstance(s, Clock) for s in program.steps)
     skewed = wrong and delay_clock == "producer-wall"
@@ -106,7 +98,7 @@ def cast(
         if isinstance(step, dropped):
             return None
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
-        if isinstance(found, Subscribe) and any(field in found.selector for field in nameless[found.host]):
+        if isinstance(found, Subscribe) and not language.has(found.selector, clients[found.host % len(clients)].via):
             found = msgspec.structs.replace(found, selector="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms, calls="")
@@ -138,15 +130,8 @@ def _without(step: AnyStep, capabilities: Collection[str]) -> AnyStep:
     for word, fields in table.items():
         if word not in capabilities:
             plain |= fields
-    if isinstance(step, Subscribe) and "jms-selectors" not in capabilities and needs_jms(step.selector):
-        plain["selector"] = ""
     changed = {name: value for name, value in plain.items() if getattr(step, name) != value}
     return msgspec.structs.replace(step, **changed) if changed else step
-
-
-def needs_jms(selector: str) -> bool:
-    """Whether a selector means something, or nothing, only by the rules of JMS."""
-    return _JMS.search(_LITERAL.sub("''", selector)) is not None
 
 
 def owns(program: Program, *, ours: bool = True) -> bool:

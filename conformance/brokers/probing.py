@@ -27,6 +27,7 @@ from msgspec import Struct
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.secure import context_of
+from brokerproof.conformance.brokers.selector_forms import FORMS
 from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
@@ -183,6 +184,8 @@ class Found(Struct, eq=False):
     server: str = ""
     #: What was tried.
     asked: tuple[str, ...] = ()
+    #: Forms of selectors that it refuses, names of ``selector_forms.FORMS``.
+    refused: tuple[str, ...] = ()
 
 
 def probe(access: Access) -> Found:
@@ -209,19 +212,37 @@ def probe(access: Access) -> Found:
     questions["stamps"] = stamps
     # They need several connections.
     longer = {"durables": _durables, "browsers": _browsers}
-    with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
+    with ThreadPoolExecutor(len(questions) + len(longer) + 2) as pool:
         marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks{run}"))
         told = {
             name: pool.submit(_told, partial(_asked, access, ask, f"{name}{run}")) for name, ask in questions.items()
         }
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
+        refused = pool.submit(refused_forms, access, f"form{run}")
     found = {name for name, answer in told.items() if answer.result()}
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
     asked = ("monitor", *(name for name in questions if name != "stamps"), *longer, "dead-letter")
-    return Found(sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked)
+    return Found(
+        sorted(capabilities),
+        stamps=stamped,
+        marks=marked.result(),
+        server=server,
+        asked=asked,
+        refused=refused.result(),
+    )
+
+
+def refused_forms(access: Access, name: str) -> tuple[str, ...]:
+    """Of ``FORMS``, those that no consumer may have."""
+    with ThreadPoolExecutor(len(FORMS)) as pool:
+        told = {
+            form: pool.submit(_told, partial(_asked, access, partial(_selected, text), name))
+            for form, (_, text) in FORMS.items()
+        }
+        return tuple(form for form, answer in told.items() if not answer.result())
 
 
 def _plain(line: Line, queue: str, access: Access) -> None:
@@ -355,6 +376,12 @@ def _selectors(line: Line, name: str) -> bool:
     line.subscribe(queue, selector="kind = 'b'")
     found = line.message(ANSWER_MS)
     return found is not None and found.body == b"wanted" and line.message(ABSENT_MS) is None
+
+
+def _selected(selector: str, line: Line, name: str) -> bool:
+    """It is no nonsense to the broker."""
+    line.subscribe(f"/queue/{name}", selector=selector)
+    return True
 
 
 def _transactions(line: Line, name: str) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -29,18 +28,18 @@ from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
+from brokerproof.conformance.brokers.loading import class_of, settings_of
 from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, NameRefused, ProbeError, probe, read_clock
-from brokerproof.conformance.brokers.profile import PYTHON, Located
-from brokerproof.conformance.brokers.promising import beside, counts_early, said, unclaimed, unpromised
+from brokerproof.conformance.brokers.profile import Located
+from brokerproof.conformance.brokers.promising import beside, counts_early, said, speaks_jms, unclaimed, unpromised
+from brokerproof.conformance.brokers.selector_forms import Language
 from brokerproof.conformance.brokers.servers import Server, Servers
-from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
 from brokerproof.conformance.brokers.version import version_of
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.experiment.nearest import suggestion
 from brokerproof.conformance.experiment.operations import shared
 from brokerproof.conformance.experiment.steps import Restart
 from brokerproof.conformance.experiment.wire_names import API, WORDS, WireNames
@@ -158,13 +157,13 @@ class ProfileAdapter(Adapter):
         self._found: Found | None = None
         #: Of the JMS provider, once it was got.
         self._class_path = ""
-        self._settings = _settings(located)
+        self._settings = settings_of(located)
         try:
             resolve_generation(profile.promises.generation)
         except ConfigError as error:
             raise located.wrong("promises.generation", str(error)) from None
         if profile.counters is not None:
-            _class_of(located, "counters.kind", profile.counters.kind, KINDS)
+            class_of(located, "counters.kind", profile.counters.kind, KINDS)
         start = profile.start
         skewed = start is not None and start.clock == "libfaketime"
         if start is not None and start.speed > 1 and not skewed:
@@ -303,6 +302,8 @@ class ProfileAdapter(Adapter):
             asked = self.found().asked
             words["offers"] += f" (found by {len(asked)} probes)"
             words["lacks"] = ", ".join(word for word in asked if word not in offered) or "nothing that was probed"
+        if refused := self.language().refused:
+            words["selectors lack"] = ", ".join(refused)
         if promises.profiles is not None or promises.requirements:
             words["promises"] = ", ".join([*(promises.profiles or ()), *promises.requirements])
         return words
@@ -328,12 +329,15 @@ class ProfileAdapter(Adapter):
             life_unit_ms=casting.SECOND_MS if kind == MQTT else 1,
             pulls=self.pulls,
             delay_clock=self.located.profile.promises.delay_clock,
-            unnamed={
-                via: [field for field, name in self._names(kind).identifiers.items() if not name]
-                for via, kind in plays.items()
-                if kind in WORDS
-            },
+            language=self.language(),
         )
+
+    def language(self) -> Language:
+        """What its selectors understand. Raises ``SuiteProblem``."""
+        jms = speaks_jms(self.located.profile, jms=self.pulls)
+        named = {via: self._names(kind).identifiers for via, kind in self._plays.items() if kind in WORDS}
+        probed = self.located.profile.endpoints.stomp is not None and not jms and "selectors" in self.capabilities()
+        return Language(jms, named, self.found().refused if probed else ())
 
     def library(self, via: str) -> str:
         return self._plays.get(via) or next(iter(self._plays.values()))
@@ -429,7 +433,7 @@ class ProfileAdapter(Adapter):
             start_table = self.located.profile.start
             assert start_table is not None, "only then are there servers"
             if isinstance(start_table.command, str):
-                kind = _class_of(self.located, "start.command", start_table.command, {})
+                kind = class_of(self.located, "start.command", start_table.command, {})
                 return cast("Launcher", kind(place))
             return CommandLauncher(place)
 
@@ -462,37 +466,15 @@ class ProfileAdapter(Adapter):
         counters = self.located.profile.counters
         if counters is None:
             return None
-        kind = _class_of(self.located, "counters.kind", counters.kind, KINDS)
+        kind = class_of(self.located, "counters.kind", counters.kind, KINDS)
         return cast(
             "Figures", kind(self.located, self.values(server), self.over_stomp(server) or self.access(STOMP, server))
         )
-
-
-def _settings(located: Located) -> Settings:
-    table = located.profile.settings
-    if isinstance(table, str):
-        kind = _class_of(located, "settings", table, {})
-        return cast("Settings", kind(located))
-    return Settings(located)
-
-
-def _class_of(located: Located, line: str, name: str, known: Any) -> Any:
-    """What a word of a profile means: one of ours, or ``python:module:Class``. Raises ``UsageError``."""
-    if name in known:
-        return known[name]
-    if not name.startswith(PYTHON):
-        shown = f"known: {', '.join(known)}, or {PYTHON}module:Class" if known else f"give {PYTHON}module:Class"
-        raise located.wrong(line, f"{name!r} is not known; {suggestion(name, known)}{shown}")
-    module, _, attribute = name.removeprefix(PYTHON).partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise located.wrong(line, f"{name!r} cannot be loaded: {error}") from None
 
 
 def loaded(located: Located) -> type[Adapter] | None:
     """The class that does all of a profile, if it names one. Raises ``UsageError``."""
     if not located.profile.adapter:
         return None
-    found: type[Adapter] = _class_of(located, "adapter", located.profile.adapter, {})
+    found: type[Adapter] = class_of(located, "adapter", located.profile.adapter, {})
     return found

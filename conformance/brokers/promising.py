@@ -73,9 +73,14 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
 
 
+def speaks_jms(profile: Profile, *, jms: bool) -> bool:
+    """Whether its selectors are those of JMS. ``jms``: it is tested by that API."""
+    promises = profile.promises
+    return jms or "jms" in (promises.profiles or ()) or "jms-selectors" in (promises.capabilities or ())
+
+
 def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]:
     """Further words of ``casting.py``, which no requirement needs. ``unsaid``: what its protocols have no name for."""
-    promises = profile.promises
-    java = jms or "jms" in (promises.profiles or ()) or "jms-selectors" in (promises.capabilities or ())
+    java = speaks_jms(profile, jms=jms)
     words = {"no-local": "no_local" not in unsaid, "jms-selectors": java, "endless": java}
     return [word for word, offered in words.items() if offered]

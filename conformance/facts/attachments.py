@@ -334,11 +334,10 @@ class Attachments:
         if event.consumer in self.tables.lookers:
             unread = event.result != "ok" or self.tables.client(event.host).unanswered
             self._look_away(event.consumer, event, unread=unread)
-        session = self.tables.sessions.get(event.consumer)
-        if session is None:
+        if (session := self.tables.sessions.get(event.consumer)) is None:
             return
         client = session.client
-        if event.result == "fail" or client.unanswered or touches(client.busy, (event.t0, event.t1)):
+        if event.result == "fail" or client.unanswered or touches(client.uploads, (event.t0, event.t1)):
             self._doubt(session, event)
         else:
             self._end(session, event.how, event.t0, event.t1, event)

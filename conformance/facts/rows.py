@@ -318,7 +318,7 @@ class Client:
     # fmt: off
     __slots__ = ("behind", "busy", "closes", "connected", "connection", "connects", "ends", "goodbyes",
                  "last_heard_ns", "last_request_ns", "name", "open", "refused_ns", "resets", "stall", "stalls",
-                 "suspected", "traits", "transaction", "unanswered", "unanswered_ns", "via")
+                 "suspected", "traits", "transaction", "unanswered", "unanswered_ns", "uploads", "via")
     # fmt: on
 
     def __init__(self, name: str) -> None:
@@ -338,8 +338,8 @@ class Client:
         self.open: dict[str, Session] = {}
         self.stalls: list[Stall] = []
         self.stall: Stall | None = None
-        #: When a slow link was busy with so much that what followed was late.
-        self.busy: list[Span] = []
+        #: When a slow link was busy with so much that what followed was late; with what the client sent alone.
+        self.busy, self.uploads = list[Span](), list[Span]()
         #: The broker may have closed the connection during a stall.
         self.suspected = False
         self.transaction: Transaction | None = None

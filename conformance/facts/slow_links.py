@@ -35,8 +35,9 @@ def mark_slow_links(tables: Tables, history: History) -> None:
             client = tables.client(host)
             heard = [(event.message, event.t1) for event in arrivals if event.host == host]
             heard += [(name, event.t1) for event in browses if event.host == host for name in event.messages]
-            spans = _upwards(sends, host, rate) + _downwards(sends, heard, rate)
-            client.busy = _long(tables, spans + _in_vain(history, sends, arrivals, host, rate), rate)
+            upwards = _upwards(sends, host, rate)
+            downwards = _downwards(sends, heard, rate) + _in_vain(history, sends, arrivals, host, rate)
+            client.busy, client.uploads = _long(tables, upwards + downwards, rate), _long(tables, upwards, rate)
 
 
 def _upwards(sends: list[Send], host: str, rate: int) -> list[Span]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from brokerproof.conformance.brokers.casting import cast, owns
+from brokerproof.conformance.brokers.selector_forms import FORMS, Language
 from brokerproof.conformance.experiment.program import Program, parse_program
 from brokerproof.conformance.experiment.steps import Subscribe
 
@@ -58,12 +59,17 @@ def test_a_memory_limit_is_the_brokers() -> None:
     assert owns(program(broker={"memory_limit_bytes": 1024}))
 
 
+def asked(found: Program) -> list[str]:
+    """The selectors that are left."""
+    return [one.selector for one in found.steps if isinstance(one, Subscribe) and one.selector]
+
+
 @pytest.mark.parametrize(
     ("selector", "jms"),
     [
         ("kind = 'a/b' AND JMSPriority > 4", False),
         ("a12 BETWEEN 1 AND 2.5 OR b LIKE '5L'", False),
-        ("no_body = 0 OR x = 1e3", False),
+        ("no_body = 0 OR x = 1000", False),
         ("JMSPriority / 2 = 2", True),
         ("x = 127L", True),
         ("x = 0x1f", True),
@@ -81,19 +87,54 @@ def test_a_memory_limit_is_the_brokers() -> None:
         ("(n > 0) AND kind IN ('a')", False),
         ("x = 017", True),
         ("x > 2.5f", True),
+        ("x > - 1", True),
+        ("x = .5 OR x = 7.", True),
+        ("x = 1E2", True),
+        ("x == 1", True),
+        ("1 < x < 5", True),
+        ("5", True),
+        ("NOT 'a'", True),
+        ("kind = 'a' OR 5", True),
+        ("n BETWEEN 1 AND 5 AND kind = 'a'", False),
+        ("kind LIKE 5", True),
+        ("kind LIKE 'a%' ESCAPE 'xy'", True),
+        ("kind LIKE 'a%' ESCAPE '!'", False),
+        ("kind IS 'a'", True),
+        ("kind IN ()", True),
     ],
 )
 def test_what_only_jms_gives_a_meaning_is_not_asked_of_others(selector: str, jms: bool) -> None:
     asking = program({"do": "subscribe", "host": 1, "dest": 0, "selector": selector})
-    for words, kept in ((["selectors"], not jms), (["selectors", "jms-selectors"], True)):
-        (step,) = [one for one in cast(asking, words, ["stomp"]).steps if isinstance(one, Subscribe)]
-        assert (step.selector == selector) is kept
+    for asks_jms in (False, True):
+        language = Language(asks_jms, {"stomp": {"JMSPriority": "priority"}})
+        assert bool(asked(cast(asking, ["selectors"], ["stomp"], language=language))) is (asks_jms or not jms)
 
 
-def test_a_field_that_selectors_have_no_name_for_is_not_asked_for() -> None:
-    for selector, kept in (("NOT (JMSDeliveryMode <> 'PERSISTENT')", False), ("JMSPriority > 4", True)):
-        asking = program({"do": "subscribe", "host": 1, "dest": 0, "selector": selector})
-        for via in ("stomp", "jms"):
-            steps = cast(asking, ["selectors"], [via], unnamed={"stomp": ["JMSDeliveryMode"]}).steps
-            found = [one.selector == selector for one in steps if isinstance(one, Subscribe)]
-            assert found == [kept or via == "jms"]
+@pytest.mark.parametrize(
+    ("language", "kept"),
+    [
+        (Language(), ()),
+        (Language(identifiers={"stomp": {"JMSPriority": "prio", "JMSDeliveryMode": ""}}), ("JMSPriority",)),
+        (Language(jms=True), ("JMSPriority", "JMSXGroupID", "JMSDeliveryMode")),
+        (Language(jms=True, identifiers={"stomp": {"JMSXGroupID": ""}}), ("JMSPriority", "JMSDeliveryMode")),
+        (
+            Language(jms=True, identifiers={"jms": {"JMSXGroupID": ""}}),
+            ("JMSPriority", "JMSXGroupID", "JMSDeliveryMode"),
+        ),
+    ],
+)
+def test_a_field_that_selectors_have_no_name_for_is_not_asked_for(language: Language, kept: tuple[str, ...]) -> None:
+    for field in ("JMSPriority", "JMSXGroupID", "JMSDeliveryMode"):
+        asking = program({"do": "subscribe", "host": 1, "dest": 0, "selector": f"NOT ({field} IS NULL)"})
+        assert bool(asked(cast(asking, ["selectors"], ["stomp"], language=language))) is (field in kept)
+    assert language.has("kind = 'JMSPriority'", "stomp"), "a text is no field"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_that_a_broker_refuses_is_asked_no_more(form: str) -> None:
+    _, text = FORMS[form]
+    assert Language().has(text, "stomp")
+    assert Language(jms=True, refused=[form]).has(text, "stomp")
+    assert not Language(refused=[form]).has(text, "stomp")
+    for plain in ("kind = 'a' AND seat_no = 5", "(kind <> 'a') OR seat_no = 5"):
+        assert Language(refused=list(FORMS)).has(plain, "stomp")

@@ -160,6 +160,17 @@ def adapter(more: str, monkeypatch: pytest.MonkeyPatch, offered: list[str]) -> P
     return ProfileAdapter(parsed(more))
 
 
+def test_forms_of_selectors_that_a_probe_saw_refused_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Found(["selectors"], stamps=False, refused=("BETWEEN",))
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: found)
+    for words, refused in (("", ("BETWEEN",)), ('capabilities = ["selectors"]', ("BETWEEN",)),
+                           ("capabilities = []", ()), ('profiles = ["jms"]', ())):  # fmt: skip
+        told = ProfileAdapter(parsed(f'[names.stomp.identifiers]\nJMSPriority = "prio"\n[promises]\n{words}\n'))
+        assert told.language().refused == refused
+        assert told.language().identifiers["stomp"] == {"JMSPriority": "prio"}
+        assert ("selectors lack" in told.about()) is bool(refused)
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'

@@ -13,7 +13,7 @@ import pytest
 
 from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
-from brokerproof.conformance.brokers.probing import Line, NameRefused, NoReceipt, ProbeLine, probe
+from brokerproof.conformance.brokers.probing import Line, NameRefused, NoReceipt, ProbeLine, probe, refused_forms
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -109,3 +109,13 @@ def test_who_gives_nobody_up_promises_no_grace(heart_beat: str, told: str, monke
             located=SimpleNamespace(profile=SimpleNamespace(start=None)),
         )
         assert proving._gives_up(adapter) == ("promises.heart_beat_grace", "wrong", told)
+
+
+def test_forms_of_selectors_that_a_broker_refuses_are_found() -> None:
+    def plain(frame: Frame) -> Frame:
+        asked = frame.headers.get("selector", "")
+        return Frame("ERROR", {"message": "bad filter"}) if "BETWEEN" in asked or " or " in asked else selective(frame)
+
+    with scripted(plain) as port:
+        access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
+        assert refused_forms(access, "1") == ("BETWEEN", "words of any case")
