@@ -249,6 +249,7 @@ class ProfileAdapter(Adapter):
         words = {*self.found().capabilities, *said(profile)} if claimed is None else set(claimed)
         if promises.reject not in {None, "dead-letter"}:
             words -= {"nack", "dead-letter"}
+            words |= {"requeue"} if promises.reject == "redeliver" else set()
         if promises.prefetch == "ignored":
             words.discard("prefetch")
         if self.default_prefetch is not None and "prefetch" in words:

@@ -83,4 +83,5 @@ def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]
     """Further words of ``casting.py``, which no requirement needs. ``unsaid``: what its protocols have no name for."""
     java = speaks_jms(profile, jms=jms)
     words = {"no-local": "no_local" not in unsaid, "jms-selectors": java, "endless": java}
+    words["nack"] = profile.promises.reject in {"redeliver", "drop"}  # what becomes of it only ``dead-letter`` says
     return [word for word, offered in words.items() if offered]

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
-_BETWEEN = re.compile(r"(?i)\bBETWEEN\s+\S+\s+AND\b")
+_BETWEEN = re.compile(r"(?i)\bBETWEEN\s+(\S+)\s+AND\b")
 _LIST = re.compile(r"(?i)\bIN\s*\(\s*''\s*(?:,\s*''\s*)*\)")
 _FIELD = re.compile(r"\bJMS\w+")
 #: What JMS has beyond comparing: sums, quotients (whose type SQL leaves to whoever calculates), words for true and
 #: false, numbers written as in Java; that only texts can be IN something, or be LIKE something; that what is no
 #: comparison is no condition. And signs and fractions that stand alone. Of literals two
-#: quotes are left here, of BETWEEN its upper bound, of a list of texts one.
+#: quotes are left here, of BETWEEN its bounds, of a list of texts one.
 _JMS = re.compile(
     r"(?i:(?:^|\(|\b(?:AND|OR|NOT)\b)\s*(?!NOT\b|NULL\b)(?:[A-Z_]\w*|''|-?[\d.]+)\s*(?=$|\)|\b(?:AND|OR)\b))"
     r"|[/*+]|\(\s*[\w.]+\s*\)|[\w)]\s+-\s+[\w(]|[\w)]-[\w(]|-\s*[A-Za-z_(]|\b(?i:TRUE|FALSE)\b|\b(?i:IN)\s*\(\s*[\d.)-]"
@@ -64,6 +64,6 @@ class Language(NamedTuple):
             return False
         if self.jms:
             return True
-        if _JMS.search(_LIST.sub("= ''", _BETWEEN.sub("BETWEEN", plain))) or _LONG_ESCAPE.search(selector):
+        if _JMS.search(_LIST.sub("= ''", _BETWEEN.sub(r"BETWEEN \1,", plain))) or _LONG_ESCAPE.search(selector):
             return False
         return not any(FORMS[form][0].search(plain) for form in self.refused)

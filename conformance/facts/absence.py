@@ -67,7 +67,9 @@ def absent(tables: Tables, copy: Copy) -> bool:
         if delivery.state not in GONE:
             return False
         # What was acknowledged is as before after the rollback of its transaction, unless a library gave it up.
-        if len(delivery.settlements) > delivery.rollbacks or (delivery.rollbacks > 0 and may_be_given_up(copy)):
+        if len(delivery.settlements) > delivery.rollbacks + delivery.requeued or (
+            delivery.rollbacks > 0 and may_be_given_up(copy)
+        ):
             return False
         if delivery.event.seq > tables.drain_seq or (delivery.state == LATE and delivery.session.ack == "auto"):
             return False

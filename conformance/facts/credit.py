@@ -106,7 +106,7 @@ class Load:
 
 def _freed_ns(tables: Tables, delivery: Delivery) -> int:
     settlement = delivery.settlement
-    if settlement is None or not settled(tables, delivery):
+    if settlement is None or not (delivery.requeued or settled(tables, delivery)):
         return NEVER
     return settlement.t1 if delivery.session.traits.awaits_receipt else rest_after(tables, settlement.t1)
 
@@ -137,9 +137,12 @@ class Credit:
             traffic = self._traffic[dest.name] = Traffic(self._tables, dest)
         return traffic.most(t0, t1)
 
-    def waiting(self, send: Send, dest: Destination, span: Span, *, excused: int = EXCUSES) -> list[Session]:
+    def waiting(
+        self, send: Send, dest: Destination, span: Span, *, excused: int = EXCUSES, slots: bool = False
+    ) -> list[Session]:
         """The sessions that waited for a message with room in their windows, if the destination was calm from the
         beginning of ``span`` until the lateness after its end; else none. ``excused``: marks that excuse the broker.
+        ``slots``: one free slot is enough, whoever comes first.
         """
         tables = self._tables
         from_ns, until_ns = span[0], span[1] + tables.declared.lateness_ms * NS_PER_MS
@@ -160,7 +163,8 @@ class Credit:
         if not attached:
             return []
         most = self.most(dest, from_ns, until_ns)
-        return [s for s in attached if s.auto or s.least >= (self._most_for(s, from_ns, until_ns) if s.wild else most)]
+        roomy = [s for s in attached if s.auto or s.least >= (self._most_for(s, from_ns, until_ns) if s.wild else most)]
+        return roomy or [s for s in attached if slots and self.surely_free(s, from_ns, until_ns)]
 
     def waited_for(self, delivery: Delivery, from_ns: int) -> bool:
         """Whether the session at which a copy arrived first had room for it all the time from ``from_ns`` on, nothing

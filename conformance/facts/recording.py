@@ -75,6 +75,7 @@ from brokerproof.conformance.facts.settling import (
     is_unclear,
     note_volatile,
     release,
+    requeue,
     settle,
     settled_by,
     take,
@@ -388,6 +389,8 @@ class Recording:
             if not session.traits.widens_window:
                 session.freed_ns.append(event.t0)
             self._settled_by(delivery, event)
+            if isinstance(event, Nack) and not twin and requeue(tables, delivery, event):
+                continue
             for one in self._meant(event.consumer, message) if isinstance(event, Nack) else ():
                 one.copy.rejected = one.copy.rejected or not one.is_dead_letter  # also if it was refused: who knows
             if event.result == "fail":

@@ -153,7 +153,7 @@ class Delivery:
     """
 
     # fmt: off
-    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "given", "marks", "place", "pledged",
+    __slots__ = ("assigned", "consumed", "copy", "dest", "event", "given", "marks", "place", "pledged", "requeued",
                  "rollbacks", "send", "session", "settlement", "settlements", "state", "transaction", "undone_ns")
     # fmt: on
 
@@ -178,7 +178,7 @@ class Delivery:
         #: Acknowledged in a transaction that is open, and counted in the ledger as such.
         self.pledged = False
         #: How often it was acknowledged in a transaction that was rolled back; since when its broker may send it again.
-        self.rollbacks, self.undone_ns = 0, NEVER
+        self.rollbacks, self.requeued, self.undone_ns = 0, False, NEVER
         self.assigned: Span = (max(copy.send.event.t0, session.opened[0]), event.t1)
         self.marks = 0
 

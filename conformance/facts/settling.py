@@ -231,14 +231,14 @@ def take_back(delivery: Delivery) -> None:
 
 def failures(copy: Copy) -> int:
     """How often at most it was delivered in vain, as the broker counts: to each session that may be gone, also unseen,
-    and once more for each rollback.
+    and once more for each rollback and each rejection that puts it back.
     """
     since_ns, told = copy.send.event.t0, [delivery.event.delivery_count or 1 for delivery in copy.deliveries]
     moved = {delivery.dest.name: delivery.dest for delivery in copy.deliveries if delivery.dest is not copy.dest}
     sessions = [*sessions_of(copy), *(session for dest in moved.values() for session in dest.sessions)]
     gone = sum(since_ns <= one.ended_ns and (one.end != "" or one.lost_ns < NEVER) for one in sessions)
     again = len(copy.deliveries) - len({delivery.session.name for delivery in copy.deliveries})
-    return max([gone + again, *told]) + sum(delivery.rollbacks for delivery in copy.deliveries)
+    return max([gone + again, *told]) + sum(delivery.rollbacks + delivery.requeued for delivery in copy.deliveries)
 
 
 def spend(tables: Tables, copy: Copy) -> None:
@@ -292,6 +292,30 @@ def come_back(tables: Tables, delivery: Delivery) -> None:
     ledger.undone -= delivery.rollbacks > 0
     # What was delivered once more had been settled before, though nobody may say which of the two a settlement meant.
     ledger.left += delivery.settlement is None and delivery.session.known and delivery.is_latest()
+    _wait_again(tables, delivery)
+
+
+def requeue(tables: Tables, delivery: Delivery, event: Nack) -> bool:
+    """Whether a rejection puts it back for certain: then the broker delivers it again."""
+    session, ledger = delivery.session, delivery.dest.ledger
+    answered = event.result == "ok" and event.tx is None and session.traits.awaits_receipt
+    mine = delivery.state == HELD and not session.end and not delivery.is_dead_letter
+    if "requeue" not in tables.header.capabilities or not answered or not mine:
+        return False
+    _stir(delivery)
+    session.held -= 1
+    ledger.held -= 1
+    session.undone -= delivery.rollbacks > 0
+    ledger.undone -= delivery.rollbacks > 0
+    delivery.state, delivery.requeued = RETURNED, True
+    delivery.undone_ns = min(delivery.undone_ns, event.t0)
+    spend(tables, delivery.copy)
+    _wait_again(tables, delivery)
+    return True
+
+
+def _wait_again(tables: Tables, delivery: Delivery) -> None:
+    """It is in its queue as before."""
     copy = delivery.copy
     # Where nobody saw the broker's end of the link close, somebody else may have got it long ago.
     known = delivery.session.known and delivery.is_latest() and not delivery.is_dead_letter

@@ -17,6 +17,7 @@ from brokerproof.conformance.experiment.steps import (
     AnyStep,
     Begin,
     Commit,
+    Disconnect,
     Leave,
     Nack,
     Operate,
@@ -233,6 +234,16 @@ class Sketch:
             if client.via == "jms" and not client.in_transaction and consumer.ack == "individual"
         ]
 
+    def _parted(self, step: Restart | Reset | Disconnect) -> list[Client]:
+        """Whose connection ends."""
+        match step:
+            case Disconnect():
+                return [self.clients[step.host % len(self.clients)]]
+            case Reset():
+                flowing = [client for client in self.clients if not client.stalled]
+                return [flowing[step.link % len(flowing)]]
+        return self.clients
+
     # -- noting them
 
     def follow(self, step: AnyStep) -> None:
@@ -249,12 +260,9 @@ class Sketch:
                 self._settle(step)
             case Leave():
                 self._leave(step)
-            case Restart():
-                for client in self.clients:
+            case Restart() | Reset(after_bytes=0) | Disconnect():
+                for client in self._parted(step):
                     client.vanish()
-            case Reset(after_bytes=0):
-                flowing = [client for client in self.clients if not client.stalled]
-                flowing[step.link % len(flowing)].vanish()
             case Parallel():
                 for one in (one for steps in step.of for one in steps):
                     self.follow(self.place(one))

@@ -155,6 +155,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-120",
     "GEN-121",
     "GEN-122",
+    "GEN-123",
     "GEN-130",
     "GEN-131",
     "GEN-140",

@@ -1,6 +1,10 @@
-"""Who is entitled to a message and has room is given it (GEN-120 to GEN-122); plain consumers: ``prefetch.py``."""
+"""Who is entitled to a message and has room is given it (GEN-120 to GEN-123); where figures are told, plain consumers:
+``prefetch.py``.
+"""
 
 from __future__ import annotations
+
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Poll
 from brokerproof.conformance.facts import marks
@@ -9,17 +13,19 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import disturbed
 from brokerproof.conformance.facts.policy import PAGE
-from brokerproof.conformance.facts.presence import gone_ns
+from brokerproof.conformance.facts.presence import departed_ns, gone_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
-from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Window
+from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Reading, Session, Window
 from brokerproof.conformance.facts.selectors import surely_wants
-from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.starvation import TRIES
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import queues_at_rest
 
 #: Whatever an operator takes, or the broker itself brings again.
-BLIND = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
+BLIND: Final = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
+#: So many messages of a queue that were given at once are looked at.
+GIVEN: Final = 4
 
 
 def with_owners(facts: Facts) -> list[Reading]:
@@ -135,3 +141,88 @@ def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:
     if facts.marks.on(copy.dest.name, (copy.send.event.t0, poll.t1)) & (BLIND | marks.RESTART):
         return False
     return bool(copy.deliveries) and copy.deliveries[-1].event.t0 > poll.t1 and not maybe_swallowed(facts, copy)
+
+
+class Offer(NamedTuple):
+    """A copy that lay on its queue, and consumers with room that waited for it: ``given``, who got it next, if anybody
+    did; ``back``: it had been delivered before.
+    """
+
+    copy: Copy
+    sessions: list[Session]
+    given: Delivery | None
+    back: bool
+
+
+def offers(facts: Facts) -> list[Offer]:
+    """Plain messages for which somebody waited, each time that they lay on their queue; where the broker tells figures,
+    those say more (PRE-002).
+    """
+    if "counters" in facts.header.capabilities and not facts.simulated:
+        return []
+    found: list[Offer] = []
+    for dest in facts.destinations.values():
+        events = [session.event for session in dest.sessions]
+        if dest.topic or not events or any(one is None or one.exclusive or one.no_local for one in events):
+            continue
+        at_once = 0
+        for copy in dest.copies if not dest.grouped else ():
+            for offer, late in _offered(facts, copy, given=at_once < GIVEN):
+                at_once += not late
+                found.append(offer)
+    return found
+
+
+def _offered(facts: Facts, copy: Copy, *, given: bool) -> list[tuple[Offer, bool]]:
+    """With each whether nobody got it within the lateness; ``given``: also those that somebody did."""
+    send, deliveries = copy.send, copy.deliveries
+    if not send.confirmed or send.delayed or copy.rejected or copy.dead_letters:
+        return []
+    if any(copy.message in one.session.twins for one in deliveries):
+        return []
+    found: list[tuple[Offer, bool]] = []
+    for place, span in enumerate([send.accepted, *map(_came_back, deliveries)]):
+        if span is None:
+            break
+        next_one = deliveries[place] if place < len(deliveries) else None
+        until_ns = span[1] + facts.declared.lateness_ms * NS_PER_MS
+        late = next_one is None or next_one.event.t0 > until_ns
+        if (late or given) and facts.delays.is_owed(send, copy.dest, until_ns):
+            sessions = facts.credit.waiting(send, copy.dest, span, slots=True)
+            if late and not sessions:  # perhaps when the last slot became free
+                since_ns = max(span[1], _settled_ns(copy.dest, next_one) + 1)
+                sessions = facts.credit.waiting(send, copy.dest, (since_ns, since_ns), slots=True)
+            if sessions:
+                found.append((Offer(copy, sessions, next_one, place > 0), late))
+    return found
+
+
+def _settled_ns(dest: Destination, given: Delivery | None) -> int:
+    """When the last settlement before a delivery, or of all, was over."""
+    until_ns = NEVER if given is None else given.event.t0
+    ends = [event.t1 for session in dest.sessions for one in session.deliveries for event in one.settlements]
+    return max([end for end in ends if end < until_ns], default=0)
+
+
+def _came_back(delivery: Delivery) -> Span | None:
+    """When a copy was on its queue again; None: nobody knows."""
+    if delivery.requeued:
+        event = delivery.settlements[-1]
+        return event.t0, event.t1
+    left_ns = departed_ns(delivery.session)
+    if delivery.state != RETURNED or delivery.settlements or not delivery.session.known or left_ns >= NEVER:
+        return None
+    return left_ns + 1, left_ns + 1
+
+
+@rule("GEN-123", over=offers, handles=KINDS)
+def room_is_used(facts: Facts, offer: Offer) -> Findings:
+    """A message that waits on a queue is given to a consumer that has room for it, while that stays."""
+    copy, given = offer.copy, offer.given
+    left_ns = min(leaving_ns(session) for session in offer.sessions)
+    if given is not None and (given.event.t0 <= left_ns or given.session in offer.sessions):
+        yield held("given", "it had come back" if offer.back else "it was new")
+    elif not maybe_swallowed(facts, copy):
+        until = "to the end" if left_ns >= NEVER else f"until {ms(left_ns)}"
+        names = ", ".join(session.name for session in offer.sessions)
+        yield broken("withheld", copy, *offer.sessions, why=f"{names} had room {until}, and nobody was given it")

@@ -87,6 +87,10 @@ def _freed(interval: Interval) -> bool:
     return (interval.after.event.expired or 0) > (interval.before.event.expired or 0)
 
 
+def _stays_full(facts: Facts, interval: Interval) -> bool:
+    return interval.is_full(facts.declared.memory_limit_bytes) and not _freed(interval)
+
+
 @rule("MEM-009", over=untouched, handles=UNCHANGED)
 def full_caches_take_nothing(facts: Facts, interval: Interval) -> Findings:
     """A persistent message that is accepted while caching is off adds no memory."""
@@ -106,7 +110,7 @@ def sweeps_load_a_page(facts: Facts, interval: Interval) -> Findings:
     if not interval.is_plain() or interval.arrivals():
         return
     before, after = interval.before, interval.after
-    full = interval.is_full(facts.declared.memory_limit_bytes) and not _freed(interval)
+    full = _stays_full(facts, interval)
     most = 0 if full else interval.swept()
     if interval.used - interval.was > most * after.epoch.largest:
         why = f"nobody consumed, nothing arrived, and sweeps may load {most} messages: {interval.why()}"
@@ -118,13 +122,16 @@ def sweeps_load_a_page(facts: Facts, interval: Interval) -> Findings:
 
 
 @rule("MEM-024", over=untouched, handles=KINDS)
-def nothing_is_loaded_without_demand(_facts: Facts, interval: Interval) -> Findings:
+def nothing_is_loaded_without_demand(facts: Facts, interval: Interval) -> Findings:
     """Without a consumer nothing is loaded from the store."""
     before, after = interval.before, interval.after
     still = before.event.enqueued == after.event.enqueued is not None and before.event.scheduled == 0
     if not still or after.event.scheduled is None or after.uncommitted or after.unsure:
         return
-    if interval.used > interval.was:
+    started_ns = max([one.t0 for one in facts.restarts if one.t0 <= before.event.t0], default=0)
+    idle = _stays_full(facts, interval) or interval.sweeps(started_ns, after.event.t1) <= 1  # the first comes later
+    swept = 0 if idle else interval.swept() * after.epoch.largest  # MEM-016
+    if interval.used > interval.was + swept:
         yield broken("loaded", before, after, why=f"nobody consumed and nothing arrived: {interval.why()}")
     elif before.charged > interval.was and after.event.size:
         yield held("left", "some messages were in the store only")

@@ -29,7 +29,7 @@ from brokerproof.conformance.experiment.operations import Operation
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.experiment.steps import AnyStep
-from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.consume import Ack, Disconnect, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Freeze, Reset, Resume, Stall, Thaw
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import HostSteps, Parallel, host_of
@@ -305,6 +305,11 @@ def _rollback(state: WorldState, step: Rollback) -> list[str] | None:
     return None if operation is None else [f"{operation.host} rolls back {operation.tx}"]
 
 
+def _disconnect(state: WorldState, step: Disconnect) -> list[str] | None:
+    operation = _carried_out(state, step)
+    return None if operation is None else [f"{operation.host} disconnects from the broker"]
+
+
 def _unsubscribe(state: WorldState, step: Unsubscribe) -> list[str] | None:
     operation = _carried_out(state, step)
     if operation is None:
@@ -408,6 +413,7 @@ WORDS: dict[str, Words] = {
     "commit": _commit,
     "rollback": _rollback,
     "unsubscribe": _unsubscribe,
+    "disconnect": _disconnect,
     "restart": _restart,
     "operate": _operate,
     "probe": _probe,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.steps.base import Step
-from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.consume import Ack, Disconnect, Leave, Nack, Subscribe, Take, Unsubscribe
 from brokerproof.conformance.experiment.steps.fault import Clock, Cut, Freeze, Reset, Resume, Stall, Thaw
 from brokerproof.conformance.experiment.steps.operation import Operate, Restart
 from brokerproof.conformance.experiment.steps.parallel import ClientStep, Parallel
@@ -44,6 +44,7 @@ AnyStep = (
     | Thaw
     | Exhaust
     | Relieve
+    | Disconnect
 )
 
 REGISTRY: tuple[type[AnyStep], ...] = (
@@ -75,6 +76,7 @@ REGISTRY: tuple[type[AnyStep], ...] = (
     Thaw,
     Exhaust,
     Relieve,
+    Disconnect,
 )
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "Commit",
     "Counters",
     "Cut",
+    "Disconnect",
     "Exhaust",
     "Freeze",
     "Leave",

@@ -264,6 +264,23 @@ class Leave(_OfConsumer, frozen=True, tag="leave"):
         return ops.Leave(host=consumer.client.name, consumer=name, how=self.how)
 
 
+class Disconnect(Step, frozen=True, tag="disconnect"):
+    """A client says goodbye to the broker, with all that it has open."""
+
+    weight = 3
+    host: Ordinal = 0
+
+    @classmethod
+    def draw(cls, chooser: Chooser, shape: Shape) -> Disconnect:
+        return cls(host=chooser.below(shape.clients))
+
+    def normalise(self, state: WorldState) -> Disconnect | None:
+        return msgspec.structs.replace(self, host=self.host % len(state.clients))
+
+    def resolve(self, state: WorldState) -> ops.Leave:
+        return ops.Leave(host=state.clients[self.host].name)
+
+
 class Unsubscribe(Step, frozen=True, tag="unsubscribe"):
     """``host``, among the clients that have a durable subscription that nobody uses now, ends its ``durable``-th one,
     oldest first. ``taken``: among those that a consumer uses; brokers must refuse that.

@@ -395,6 +395,9 @@ class SimulatedPort:
     def _leave(self, host: ClientHost, operation: ops.Leave) -> Waiting[Outcome]:
         t0 = self.agenda.now_ns
         if operation.consumer is None:
+            if operation.how == "close" and host.library is not None and host.connected:
+                host.library.farewell()
+                host.flush()
             host.hang_up()
         elif host.library is not None:
             host.library.detach(operation.consumer)

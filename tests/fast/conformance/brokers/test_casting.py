@@ -96,6 +96,8 @@ def asked(found: Program) -> list[str]:
         ("NOT 'a'", True),
         ("kind = 'a' OR 5", True),
         ("n BETWEEN 1 AND 5 AND kind = 'a'", False),
+        ("n BETWEEN -m AND 5", True),
+        ("n BETWEEN m AND 5", False),
         ("kind LIKE 5", True),
         ("kind LIKE 'a%' ESCAPE 'xy'", True),
         ("kind LIKE 'a%' ESCAPE '!'", False),

@@ -1,8 +1,11 @@
-"""GEN-120 to GEN-122 on hand-written histories: who is entitled to a message and has room is given it."""
+"""GEN-120 to GEN-123 on hand-written histories: who is entitled to a message and has room is given it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
+import pytest
 
 from brokerproof.conformance.experiment.history import Poll
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -68,3 +71,63 @@ def test_a_pull_finds_what_waits() -> None:
     assert kind(pulled(1000, 1000, result="unknown"), "GEN-122") is SILENT
     assert kind(pulled(1000, 1000, delay_ms=900), "GEN-122") is SILENT
     assert kind(pulled(1000, 1000, group="g"), "GEN-122") is SILENT
+
+
+def untold(*more: str, prefetch: int = 10, **fields: Any) -> Builder:
+    """A broker that tells no figures; a consumer waits when a message comes."""
+    story = Builder("live", redeliveries_max=5)
+    offered = [word for word in story.header.capabilities if word not in {"counters", "nack", "dead-letter"}]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*offered, *more])
+    return story.connect("p0").connect("c0").subscribe("c0/1", prefetch=prefetch, ack="client").send("p0/1", **fields)
+
+
+def over(story: Builder, *left: str) -> Builder:
+    """Two seconds later the consumer leaves, and this is found."""
+    story = story.wait(2000).rest(None).leave("c0/1").drain("q0")
+    return (story.arrive("drain/1", *left) if left else story).end()
+
+
+def test_who_has_room_is_given_what_waits() -> None:
+    assert kind(over(untold(), "p0/1"), "GEN-123") is FAILS
+    assert kind(over(untold().arrive("c0/1", "p0/1").ack("c0/1", "p0/1")), "GEN-123") is HOLDS
+    assert kind(over(untold().wait(1500).arrive("c0/1", "p0/1").ack("c0/1", "p0/1")), "GEN-123") is HOLDS
+    full = untold(prefetch=1).arrive("c0/1", "p0/1").send("p0/2")
+    assert kind(over(full, "p0/1", "p0/2"), "GEN-123") is not FAILS
+    assert kind(over(full.ack("c0/1", "p0/1"), "p0/2"), "GEN-123") is FAILS, "its slot is free again"
+
+
+@pytest.mark.parametrize("fields", [{"group": "g"}, {"delay_ms": 5000}, {"result": "unknown"}, {"expiration_ms": 1}])
+def test_what_may_rightly_wait_is_not_asked_for(fields: dict[str, Any]) -> None:
+    assert kind(over(untold(**fields), "p0/1"), "GEN-123") is not FAILS
+
+
+def test_where_figures_are_told_they_say_more() -> None:
+    assert kind(over(untold("counters"), "p0/1"), "GEN-123") is SILENT
+
+
+def test_who_left_soon_proves_nothing() -> None:
+    assert kind(untold().wait(500).leave("c0/1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-123") is SILENT
+
+
+@pytest.mark.parametrize(("word", "lost"), [("requeue", True), ("topics", False)])
+def test_what_is_rejected_where_that_puts_it_back_is_given_again(word: str, lost: bool) -> None:
+    def rejected() -> Builder:
+        return untold(word).arrive("c0/1", "p0/1").nack("c0/1", "p0/1")
+
+    assert (kind(over(rejected()), "GEN-001") is FAILS) == lost
+    assert kind(over(rejected(), "p0/1"), "GEN-001") is HOLDS
+    assert (kind(over(rejected(), "p0/1"), "GEN-123") is FAILS) == lost
+    again = rejected().arrive("c0/1", "p0/1", redelivered=True)
+    assert kind(over(again.ack("c0/1", "p0/1")), "GEN-123") is (HOLDS if lost else SILENT)
+    assert kind(over(again.ack("c0/1", "p0/1")), "GEN-002") is not FAILS
+    assert kind(over(again, "p0/1"), "GEN-001") is HOLDS
+    unheard = untold(word).arrive("c0/1", "p0/1").nack("c0/1", "p0/1", result="unknown")
+    assert kind(over(unheard), "GEN-001") is not FAILS
+
+
+def test_what_was_rejected_too_often_may_be_gone() -> None:
+    story = untold("requeue")
+    for _ in range(6):
+        story = story.arrive("c0/1", "p0/1", redelivered=True).nack("c0/1", "p0/1")
+    assert kind(over(story), "GEN-001") is not FAILS
+    assert kind(over(story), "GEN-123") is not FAILS

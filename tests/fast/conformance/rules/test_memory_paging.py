@@ -197,23 +197,39 @@ def seen(story: Builder, used: int, size: int = 2) -> Builder:
     return story.rest("q0", size=size, enqueued=size, scheduled=0, memory_bytes=used).wait(1000)
 
 
+#: Without sweeps, which load what they look at.
+UNSWEPT = [PolicySpec(">", expire_period_ms=0)]
+
+
 @pytest.mark.parametrize(("later", "verdict"), [(4000, HOLDS), (4001, FAILS)])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_loading(later: int, verdict: VerdictKind, restarts: bool) -> None:
-    story = Builder(memory_limit_bytes=MARKED, persistent=True).connect("p0").connect("c0")
+    story = Builder(memory_limit_bytes=MARKED, persistent=True, policies=UNSWEPT).connect("p0").connect("c0")
     if restarts:
         story.restart().connect("p0")
     story.send("p0/1", size=4000).send("p0/2", size=4000)
     assert kind(seen(seen(story, 4000), later), "MEM-024") is verdict
 
 
+@pytest.mark.parametrize(("period_ms", "verdict"), [(500, HOLDS), (30_000, FAILS)])
+def test_loading_for_a_sweep_is_right(period_ms: int, verdict: VerdictKind) -> None:
+    policies = [PolicySpec(">", expire_period_ms=period_ms)]
+    story = Builder(memory_limit_bytes=MARKED, persistent=True, policies=policies).connect("p0").connect("c0")
+    story.send("p0/1", size=4000).send("p0/2", size=4000)
+    assert kind(seen(seen(story, 4000), 8000), "MEM-024") is verdict
+
+
 def test_loading_for_a_consumer_is_right() -> None:
-    story = seen(Builder(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
+    story = seen(
+        Builder(memory_limit_bytes=MARKED, policies=UNSWEPT).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1
+    )
     assert kind(seen(story.subscribe("c0/1"), 5000, 1), "MEM-024") is SILENT
 
 
 def test_a_consumer_elsewhere_explains_no_loading() -> None:
-    story = seen(Builder(memory_limit_bytes=MARKED).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1)
+    story = seen(
+        Builder(memory_limit_bytes=MARKED, policies=UNSWEPT).connect("p0").connect("c0").send("p0/1", size=4000), 0, 1
+    )
     assert kind(seen(story.subscribe("c0/1", "q1"), 5000, 1), "MEM-024") is FAILS
 
 

@@ -201,7 +201,7 @@ def test_networks_need_a_broker_that_is_started_more_than_once() -> None:
 
 
 def test_drawn_networks_are_sound_and_come_back_alone() -> None:
-    found = [program for seed in range(60) if (program := program_for_seed(seed)).bridges()]
+    found = [program for seed in range(200) if (program := program_for_seed(seed)).bridges()]
     assert found, "no seed among these draws a network"
     for program in found:
         check_program(program, "drawn")
