@@ -176,7 +176,7 @@ def offers(facts: Facts) -> list[Offer]:
 def _offered(facts: Facts, copy: Copy, *, given: bool) -> list[tuple[Offer, bool]]:
     """With each whether nobody got it within the lateness; ``given``: also those that somebody did."""
     send, deliveries = copy.send, copy.deliveries
-    if not send.confirmed or send.delayed or copy.rejected or copy.dead_letters:
+    if not send.confirmed or send.delayed or send.event.again or copy.rejected or copy.dead_letters:
         return []
     if any(copy.message in one.session.twins for one in deliveries):
         return []
@@ -216,13 +216,14 @@ def _came_back(delivery: Delivery) -> Span | None:
 
 
 @rule("GEN-123", over=offers, handles=KINDS)
-def room_is_used(facts: Facts, offer: Offer) -> Findings:
+def room_is_used(_facts: Facts, offer: Offer) -> Findings:
     """A message that waits on a queue is given to a consumer that has room for it, while that stays."""
     copy, given = offer.copy, offer.given
     left_ns = min(leaving_ns(session) for session in offer.sessions)
-    if given is not None and (given.event.t0 <= left_ns or given.session in offer.sessions):
+    if given is None:
+        return  # GEN-001
+    if given.event.t0 <= left_ns or given.session in offer.sessions:
         yield held("given", "it had come back" if offer.back else "it was new")
-    elif not maybe_swallowed(facts, copy):
-        until = "to the end" if left_ns >= NEVER else f"until {ms(left_ns)}"
+    else:
         names = ", ".join(session.name for session in offer.sessions)
-        yield broken("withheld", copy, *offer.sessions, why=f"{names} had room {until}, and nobody was given it")
+        yield broken("withheld", copy, *offer.sessions, given, why=f"{names} had room until {ms(left_ns)}")

@@ -136,3 +136,8 @@ def test_what_was_rejected_too_often_may_be_gone() -> None:
         story = story.arrive("c0/1", "p0/1", redelivered=True).nack("c0/1", "p0/1")
     assert kind(over(story), "GEN-001") is not FAILS
     assert kind(over(story), "GEN-123") is not FAILS
+
+
+def test_of_what_never_comes_nobody_knows_whether_it_waited() -> None:
+    assert kind(over(untold()), "GEN-123") is SILENT
+    assert kind(over(untold()), "GEN-001") is FAILS
