@@ -152,7 +152,7 @@ def newest_kept(facts: Facts, dest: Destination) -> Findings:
     """
     limit = dest.applied.entry.pending_message_limit or 0
     for session in dest.sessions:
-        if is_steady(session):
+        if session.known and not session.selective and not session.wild:
             yield from _newest(facts, session, limit)
     widened = {act.consumer for act in facts.acknowledges}  # or may have been, by those past the library
     for streak in _full(dest):
@@ -209,7 +209,7 @@ def _newest(facts: Facts, session: Session, limit: int) -> Findings:
     published = facts.published(session.dest)
     # What comes at its time, perhaps more than once, is not counted.
     window = 0 if any(send.timed for send in published.sends) else session.prefetch
-    for send in published.between(session.opened[1], rests[0] if rests else -1):
+    for send in published.between(session.opened[1], rests[0] - unseen_ns(facts) if rests else -1):
         newest = published.later(send, rests[0]) < limit
         if not owed(facts, send, rests[0]) or not (newest or published.earlier(send, session.opened[0]) < window):
             continue

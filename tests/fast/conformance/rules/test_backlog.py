@@ -89,6 +89,13 @@ def test_what_finds_room_never_waits(sent: int, arrived: tuple[int, ...], expect
     assert outcome(story.send("p1/1", "t0", delay_ms=1).rest("t0"))[0] is not FAILS  # when it comes is not known
 
 
+def test_who_settles_what_is_written_finds_room_as_well() -> None:
+    for arrived, expected in ((("p0/1", "p0/2"), HOLDS), (("p0/2",), FAILS)):
+        story = Builder(policies=[PolicySpec(pending_message_limit=0)]).connect("p0").connect("c0")
+        story.subscribe("c0/1", "t0", 3, ack="auto").send("p0/1", "t0").send("p0/2", "t0")
+        assert outcome(story.arrive("c0/1", *arrived).rest("t0").rest("t0"))[0] is expected
+
+
 def test_a_settlement_in_between_opens_the_window() -> None:
     story = slow(0).arrive("c0/1").send("p0/2", "t0").arrive("c0/1", "p0/2").rest("t0")
     for number in range(3, 6):
