@@ -47,3 +47,7 @@ class Published:
     def later(self, send: Send, until_ns: int) -> int:
         """How many others may have been accepted after one of them, before an instant."""
         return bisect_right(self._lows_ns, until_ns) - bisect_left(self._highs_ns, send.accepted[0]) - 1
+
+    def earlier(self, send: Send, from_ns: int) -> int:
+        """How many others may have been accepted before one of them, after an instant."""
+        return bisect_right(self._lows_ns, send.accepted[1]) - bisect_left(self._highs_ns, from_ns) - 1

@@ -298,3 +298,8 @@ class Tables:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
         place = bisect_left(self.restarts, t0, key=t1_of)
         return place < len(self.restarts) and self.restarts[place].t0 <= t1
+
+    def counted_until_ns(self, dest: str) -> int:
+        """Until when a destination's counters have not begun anew: with the broker, or because an operator asked."""
+        anew = (*self.restarts, *(event for event in self.resets if event.dest in (dest, "")))
+        return min((event.t0 for event in anew), default=NEVER)

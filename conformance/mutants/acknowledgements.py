@@ -7,13 +7,13 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.acknowledgement import RANGE, RULES, Acknowledgement, Rule
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.browser import Browsing
-from brokerproof.reference_broker.core.config import DestinationPolicy
+from brokerproof.reference_broker.core.config import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH, DestinationPolicy
 from brokerproof.reference_broker.core.destination import CLIENT_EXPIRED, POISONED
 from brokerproof.reference_broker.core.effects import Accepted, Effect
 from brokerproof.reference_broker.core.events import REDELIVERED, STANDARD, Event, Subscribe
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.message import QUEUE
-from brokerproof.reference_broker.core.prefetch import DURABLE_TOPIC_PREFETCH, QUEUE_PREFETCH, Prefetch
+from brokerproof.reference_broker.core.prefetch import Prefetch
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import Reference
 from brokerproof.reference_broker.core.subscription import Consumer, Delivery, Subscription

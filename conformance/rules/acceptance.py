@@ -23,7 +23,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS, but
+from brokerproof.conformance.facts.marks import KINDS, RESTART, but
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.rows import Copy, Delivery, Session
 from brokerproof.conformance.facts.selectors import is_none
@@ -115,9 +115,9 @@ class LeftBehind(NamedTuple):
 
 
 def obeyed(facts: Facts) -> list[Request | LeftBehind]:
-    """What operators asked, and what was left behind; not where memory may hide what waits, and not with restarts."""
+    """What operators asked, and what was left behind; not where memory may hide what waits, nor behind a restart."""
     asked: list[Request | LeftBehind] = [*answered(Operate)(facts)]
-    if facts.restarts or facts.paged or facts.wild:
+    if facts.paged or facts.wild:
         return asked
     for operation in facts.operations:
         dest = facts.destinations.get(operation.dest)
@@ -126,8 +126,9 @@ def obeyed(facts: Facts) -> list[Request | LeftBehind]:
         back = any(one.op == "move" and one.to == dest.name for one in facts.operations)
         if back or dest.topic or any(session.opened[0] <= operation.t1 for session in dest.sessions):
             continue
-        waited = [copy for copy in dest.copies if _waited(copy, operation)]
-        asked += [LeftBehind(operation, copy.deliveries[0], copy.marks) for copy in waited if copy.deliveries]
+        waited = [copy for copy in dest.copies if copy.deliveries and _waited(copy, operation)]
+        left = [LeftBehind(operation, copy.deliveries[0], copy.marks & ~RESTART) for copy in waited]
+        asked += [one for one in left if not facts.restarted(0, one.delivery.event.t1)]
     return asked
 
 

@@ -109,20 +109,18 @@ def _is_kept(facts: Facts, send: Send) -> bool:
 
 
 def swept(facts: Facts) -> list[tuple[Reading, list[Send]]]:
-    """Counters at rest of topics with durable subscriptions, and the messages that a sweep must have met by then; of a
-    broker that was not restarted, nor its counters reset.
+    """Counters at rest of topics with durable subscriptions, and the messages that a sweep must have met by then;
+    before the broker was restarted, or counters reset.
     """
-    if facts.restarts or facts.paged:
+    if facts.paged:
         return []
     found: list[tuple[Reading, list[Send]]] = []
-    reset = {event.dest for event in facts.resets}
     for dest in facts.destinations.values():
-        if dest.name in reset:
-            continue
         if dest.kind == "topic" and not dest.purges and any(one.durable for one in dest.subscriptions):
             due: list[Send] = []
+            until_ns = facts.counted_until_ns(dest.name)
             for reading in dest.readings:
-                if reading.at_rest and reading.event.expired is not None:
+                if reading.at_rest and reading.event.expired is not None and reading.event.t1 < until_ns:
                     due = due + [send for send in dest.sends if send not in due and _is_due(facts, send, reading)]
                     found.append((reading, due))
     return found
@@ -184,13 +182,15 @@ def _left_it(facts: Facts, send: Send, session: Session, by_ns: int) -> bool:
 
 
 def stillborn(facts: Facts) -> list[tuple[Reading, list[Send]]]:
-    """Counters at rest of topics, and the messages that were dead when they came there before, for certain."""
-    if facts.restarts or facts.resets:
-        return []
+    """Counters at rest of topics, and the messages that were dead when they came there before, for certain; before the
+    broker was restarted, or counters reset.
+    """
     found: list[tuple[Reading, list[Send]]] = []
     for dest in facts.destinations.values():
         dead = [send for send in dest.sends if _is_stillborn(facts, send)] if dest.kind == "topic" else []
-        readings = [one for one in dest.readings if one.at_rest and one.event.expired is not None and not dest.purges]
+        until_ns = facts.counted_until_ns(dest.name)
+        rests = [one for one in dest.readings if one.at_rest and one.event.t1 < until_ns and not dest.purges]
+        readings = [one for one in rests if one.event.expired is not None]
         found += [(one, [send for send in dead if send.accepted[1] <= one.event.t0]) for one in readings]
     return [row for row in found if row[1]]
 

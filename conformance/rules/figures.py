@@ -60,11 +60,13 @@ def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
 
 
 def topic_readings(facts: Facts) -> list[Reading]:
-    """Counters of topics at rest, by a broker that was neither restarted nor reset."""
-    if facts.restarts or facts.resets:
-        return []
-    dests = [dest for dest in facts.destinations.values() if dest.topic and dest.kind in {"topic", "virtual"}]
-    return [reading for dest in dests for reading in dest.readings if reading.at_rest]
+    """Counters of topics at rest, before the broker was restarted or reset."""
+    found: list[Reading] = []
+    for dest in facts.destinations.values():
+        if dest.topic and dest.kind in {"topic", "virtual"}:
+            until_ns = facts.counted_until_ns(dest.name)
+            found += [one for one in dest.readings if one.at_rest and one.event.t1 < until_ns]
+    return found
 
 
 @rule("GEN-141", over=topic_readings, handles=KINDS)
@@ -87,8 +89,8 @@ class Settlements:
     ``bounded``: nothing else can have been.
     """
 
-    def __init__(self, dest: Destination) -> None:
-        self.readings = [reading for reading in dest.readings if reading.at_rest]
+    def __init__(self, dest: Destination, readings: list[Reading]) -> None:
+        self.readings = readings
         unseen = any(session.auto and (session.end or not session.known) for session in dest.sessions)
         self.bounded = not unseen
         #: What dies may be counted as well.
@@ -114,10 +116,11 @@ class Settlements:
 
 
 def settled_on_topics(facts: Facts) -> list[Settlements]:
-    """Of topics that were read at rest, of a broker that was neither restarted nor reset."""
-    dests = dict.fromkeys(reading.destination for reading in facts.rows(topic_readings))
-    gained = [one for one in dests if not gets_expiration(facts.declared) and one.applied.entry.topic_inflight_stats]
-    return [Settlements(dest) for dest in gained]
+    """Of topics that were read at rest, before the broker was restarted or reset."""
+    found: dict[Destination, list[Reading]] = {}
+    for reading in [] if gets_expiration(facts.declared) else facts.rows(topic_readings):
+        found.setdefault(reading.destination, []).append(reading)
+    return [Settlements(dest, rows) for dest, rows in found.items() if dest.applied.entry.topic_inflight_stats]
 
 
 @rule("INF-023", over=settled_on_topics, handles=KINDS)

@@ -147,12 +147,12 @@ def _is_limited(dest: Destination) -> bool:
 
 @rule("GEN-050", over=limited)
 def newest_kept(facts: Facts, dest: Destination) -> Findings:
-    """A topic subscriber with a pending message limit of n that is too slow keeps the newest n messages, and no
-    more.
+    """A topic subscriber with a pending message limit of n gets what finds room in its window; when it is too slow, it
+    keeps the newest n messages, and no more.
     """
     limit = dest.applied.entry.pending_message_limit or 0
     for session in dest.sessions:
-        if is_steady(session):
+        if session.known and not session.selective and not session.wild:
             yield from _newest(facts, session, limit)
     widened = {act.consumer for act in facts.acknowledges}  # or may have been, by those past the library
     for streak in _full(dest):
@@ -202,13 +202,19 @@ def is_steady(session: Session) -> bool:
 
 
 def _newest(facts: Facts, session: Session, limit: int) -> Findings:
-    """At rest with room for more, a message after which fewer than n others were published has arrived."""
+    """At rest with room for more, a message after which fewer than n others were published has arrived; so has one
+    before which fewer were published, since the subscriber came, than its window takes: it never waited.
+    """
     rests = [rest_ns for rest_ns in roomy_ns(facts, session) if rest_ns < scarce_ns(facts, session.dest)][-1:]
     published = facts.published(session.dest)
-    for send in published.between(session.opened[1], rests[0] if rests else -1):
-        if not owed(facts, send, rests[0]) or published.later(send, rests[0]) >= limit:
+    # What comes at its time, perhaps more than once, is not counted.
+    window = 0 if any(send.timed for send in published.sends) else session.prefetch
+    for send in published.between(session.opened[1], rests[0] - unseen_ns(facts) if rests else -1):
+        newest = published.later(send, rests[0]) < limit
+        if not owed(facts, send, rests[0]) or not (newest or published.earlier(send, session.opened[0]) < window):
             continue
         if send.message not in session.seen:
-            yield broken("newest-lost", send, session, why=f"of the newest {limit}, and not there at {ms(rests[0])}")
+            among = f"newest {limit}" if newest else f"first {window}"
+            yield broken("newest-lost", send, session, why=f"of the {among}, and not there at {ms(rests[0])}")
             return
-        yield held("newest-kept", "what came last")
+        yield held("newest-kept", "what came last" if newest else "")

@@ -6,7 +6,7 @@ areas and names are refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -100,6 +100,13 @@ class AdvisoryOptions(Struct, eq=False, kw_only=True):
     include_body: bool = False
 
 
+#: What a consumer of each kind has that asks for nothing, and nobody configured it.
+QUEUE_PREFETCH: Final = 1000
+QUEUE_BROWSER_PREFETCH: Final = 500
+TOPIC_PREFETCH: Final = 32767
+DURABLE_TOPIC_PREFETCH: Final = 100
+
+
 class DestinationPolicy(Struct, eq=False):
     """A policy entry. ``match`` is a name, or a pattern with ``*`` (one element) and a last ``>`` (the rest)."""
 
@@ -127,10 +134,10 @@ class DestinationPolicy(Struct, eq=False):
     #: Queues: a message of higher JMSPriority is handed out before all waiting ones of lower priority.
     prioritized_messages: bool = False
     #: What consumers get that ask for no prefetch, or for exactly the default of their kind (``prefetch.py``).
-    queue_prefetch: int = 1000
-    queue_browser_prefetch: int = 500
-    topic_prefetch: int = 32767
-    durable_topic_prefetch: int = 100
+    queue_prefetch: int = QUEUE_PREFETCH
+    queue_browser_prefetch: int = QUEUE_BROWSER_PREFETCH
+    topic_prefetch: int = TOPIC_PREFETCH
+    durable_topic_prefetch: int = DURABLE_TOPIC_PREFETCH
     #: Whether DELIVERED acknowledgements widen a consumer's window.
     use_prefetch_extension: bool = True
     #: None: the shared strategy, with ``dead_letter_non_persistent``; what a client gives up is dead at once.

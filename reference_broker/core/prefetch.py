@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from brokerproof.reference_broker.core.config import (
+    DURABLE_TOPIC_PREFETCH,
+    QUEUE_BROWSER_PREFETCH,
+    QUEUE_PREFETCH,
+    TOPIC_PREFETCH,
+)
 from brokerproof.reference_broker.core.matching import is_queue
 
 if TYPE_CHECKING:
@@ -28,10 +34,6 @@ if TYPE_CHECKING:
     from brokerproof.reference_broker.core.subscription import Consumer, Subscription
 
 UNASKED: Final = -1
-QUEUE_PREFETCH: Final = 1000
-QUEUE_BROWSER_PREFETCH: Final = 500
-TOPIC_PREFETCH: Final = 32767
-DURABLE_TOPIC_PREFETCH: Final = 100
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

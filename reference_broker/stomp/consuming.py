@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.reference_broker.core.config import QUEUE_PREFETCH
 from brokerproof.reference_broker.core.events import (
     INDIVIDUAL,
     POISON,
@@ -30,7 +31,7 @@ from brokerproof.reference_broker.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from brokerproof.reference_broker.core.prefetch import QUEUE_PREFETCH, UNASKED
+from brokerproof.reference_broker.core.prefetch import UNASKED
 from brokerproof.reference_broker.core.selector import CONVERSION
 from brokerproof.reference_broker.session.destination_options import apply_options, split_options
 from brokerproof.reference_broker.stomp.frames import V10, Frame, StompProtocolError

@@ -251,6 +251,13 @@ def test_what_is_taken_from_a_queue_does_not_come_from_there(
     assert kind(back.subscribe("c0/2").arrive("c0/2", "p0/1"), "GEN-107") is HOLDS
 
 
+def test_what_is_left_behind_before_a_restart_stays_seen() -> None:
+    moved = told().send("p0/1").rest("q0").operate("move", to="q1")
+    assert kind(moved.subscribe("c0/2").arrive("c0/2", "p0/1").restart("stop"), "GEN-107") is FAILS
+    back = told().send("p0/1").rest("q0").operate("move", to="q1").restart("kill").connect("c0")
+    assert kind(back.subscribe("c0/2").arrive("c0/2", "p0/1"), "GEN-107") is HOLDS
+
+
 # -- GEN-108
 
 

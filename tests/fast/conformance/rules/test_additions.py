@@ -108,6 +108,7 @@ def test_what_was_sent_to_both_queues_is_not_moved(to: str, expected: VerdictKin
 def test_a_topic_counts_what_is_published(enqueued: int, expected: VerdictKind) -> None:
     story = Builder().connect("p0").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t0", result="unknown")
     assert kind(story.rest("t0", enqueued=enqueued), "GEN-141") is expected
+    assert kind(story.at(9000).restart("stop").rest("t0", enqueued=0), "GEN-141") is expected
 
 
 def test_no_figure_is_below_nothing() -> None:
@@ -163,6 +164,8 @@ def test_a_topic_counts_what_its_subscribers_hold(count: int, expected: VerdictK
     story.arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1").at(5000)
     assert kind(story.rest("t0", in_flight=count), "INF-022") is expected
     assert kind(story.rest("t0", dequeued=count), "INF-023") is expected
+    again = story.at(9000).operate("reset", "t0").rest("t0", dequeued=0)
+    assert kind(again, "INF-023") is expected
 
 
 def test_what_may_have_been_settled_may_be_counted() -> None:

@@ -69,6 +69,33 @@ def test_where_nothing_is_promised(story: Builder) -> None:
     assert outcome(story)[0] is not FAILS
 
 
+@pytest.mark.parametrize(
+    ("sent", "arrived", "expected"),
+    [
+        (3, (1, 2, 3), HOLDS),
+        (3, (1, 3), FAILS),
+        (3, (), FAILS),
+        (4, (1, 2, 3), HOLDS),  # the fourth found no room
+        (4, (1, 2, 4), FAILS),
+    ],
+)
+def test_what_finds_room_never_waits(sent: int, arrived: tuple[int, ...], expected: VerdictKind) -> None:
+    story = Builder(policies=[PolicySpec(pending_message_limit=0)]).connect("p0").connect("p1").connect("c0")
+    story.send("p0/9", "t0").subscribe("c0/1", "t0", 3)  # what was there before takes none of it
+    for number in range(sent):
+        story.send(f"p0/{number + 1}", "t0")
+    story.arrive("c0/1", *(f"p0/{number}" for number in arrived)).rest("t0")
+    assert outcome(story.ack("c0/1", *(f"p0/{number}" for number in arrived)).rest("t0"))[0] is expected
+    assert outcome(story.send("p1/1", "t0", delay_ms=1).rest("t0"))[0] is not FAILS  # when it comes is not known
+
+
+def test_who_settles_what_is_written_finds_room_as_well() -> None:
+    for arrived, expected in ((("p0/1", "p0/2"), HOLDS), (("p0/2",), FAILS)):
+        story = Builder(policies=[PolicySpec(pending_message_limit=0)]).connect("p0").connect("c0")
+        story.subscribe("c0/1", "t0", 3, ack="auto").send("p0/1", "t0").send("p0/2", "t0")
+        assert outcome(story.arrive("c0/1", *arrived).rest("t0").rest("t0"))[0] is expected
+
+
 def test_a_settlement_in_between_opens_the_window() -> None:
     story = slow(0).arrive("c0/1").send("p0/2", "t0").arrive("c0/1", "p0/2").rest("t0")
     for number in range(3, 6):

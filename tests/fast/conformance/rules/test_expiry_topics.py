@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -174,3 +175,18 @@ def test_what_is_dead_when_it_comes_is_counted(
 ) -> None:
     run = Clocked(**declared).connect("p0").at(1000).post("p0/1", "t0", **{"ttl_ms": -500} | sent)
     assert run.rest("t0", expired=expired).finish().verdicts("EXP-028")["EXP-028"].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    "anew", [lambda run: run.at(9000).restart("stop"), lambda run: run.at(9000).operate("reset", "t0")]
+)
+def test_what_was_counted_before_a_restart_stays_judged(anew: Callable[[Clocked], Clocked]) -> None:
+    for expired, verdict in ((1, SATISFIED), (0, VIOLATED)):
+        run = Clocked().connect("p0").at(1000).post("p0/1", "t0", ttl_ms=-500).rest("t0", expired=expired)
+        assert anew(run).finish().verdicts("EXP-028")["EXP-028"].verdict is verdict
+        run = Clocked(expire_period_ms=1000).connect("p0").connect("c0").subscribe("c0/1", "t0", durable="d1")
+        run.leave("c0/1").rest("t0").at(10).post("p0/1", "t0", ttl_ms=100, persistent=True)
+        run.at(4000).rest("t0", expired=expired)
+        assert anew(run).finish().verdicts("EXP-027")["EXP-027"].verdict is verdict
+    run = anew(Clocked().connect("p0").at(1000).post("p0/1", "t0", ttl_ms=-500))
+    assert run.rest("t0", expired=0).finish().verdicts("EXP-028")["EXP-028"].verdict is NOT_EXERCISED
