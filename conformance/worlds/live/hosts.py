@@ -232,6 +232,8 @@ class Hosts:
         patience_ms = self.patience_ms(client, operation)
         if isinstance(operation, ops.Connect):
             self.patience.connects(client.name)
+            self.paths[client.name].connects()
+            self._ended_ns.pop(client.name, None)
             if self.state.broker.scarce:
                 patience_ms = STALLED_MS
         reply = yield from self.ask(client.name, operation, patience_ms)
