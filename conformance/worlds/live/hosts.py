@@ -239,7 +239,7 @@ class Hosts:
         reply = yield from self.ask(client.name, operation, patience_ms)
         if reply is None or (reply.ok is None and reply.fail is None):
             waited_ms = (self.now_ns() - t0_ns) // NS_PER_MS
-            self.patience.unanswered(client.name, self.broker_of(client), operation, waited_ms)
+            self.patience.unanswered(client, self.broker_of(client), operation, waited_ms)
         else:
             self.patience.answered(client.name, operation)
         if reply is None:
