@@ -5,9 +5,10 @@ Rules
 * The reference broker runs the same program under the settings that the broker's history declares.
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
-* A promise excuses: what is not applicable, not run or a known failure has not fallen silent. So does a step that was
-  skipped there only, and before, or refused by its client's library, or left out of a transaction that the library's
-  scope does not reach: its client cannot ask that. Who accepts what the reference refuses has a voice.
+* A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
+  first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
+  or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
+  cannot ask that. Who accepts what the reference refuses has a voice.
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
@@ -42,6 +43,8 @@ from brokerproof.conformance.running.engine import run_program
 
 #: What names the object of an event, in the order in which it is said.
 _NAMES: Final = ("op", "message", "messages", "consumer", "durable", "dest", "tx")
+#: Every request is answered.
+UNANSWERED: Final = "GEN-110"
 _SPEAKS: Final = {VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE}
 
 
@@ -58,7 +61,7 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     lost = _spoken(sound.verdicts)
     assert sound.history is not None, "a run in virtual time has a history"
     difference = first_difference(sound.history, result.history) if lost else None
-    if difference is None:
+    if difference is None or (difference[1].endswith(" unknown") and UNANSWERED in _known(result.verdicts)):
         return {}
     seen = as_observed(sound.history, result.history)
     if seen is not sound.history:
@@ -68,6 +71,10 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
 
 def _spoken(verdicts: list[Verdict]) -> list[str]:
     return [verdict.requirement for verdict in verdicts if verdict.verdict in _SPEAKS]
+
+
+def _known(verdicts: list[Verdict]) -> set[str]:
+    return {verdict.requirement for verdict in verdicts if verdict.verdict is VerdictKind.KNOWN_FAILURE}
 
 
 def as_observed(sound: History, other: History) -> History:

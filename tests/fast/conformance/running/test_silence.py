@@ -140,6 +140,19 @@ def test_what_a_library_settles_outside_of_transactions_is_nobodys_silence() -> 
     assert lost_of("live-transacted-acks", "live", Traits(transaction_scope="session"), "GEN-064") == {}
 
 
+@pytest.mark.parametrize(
+    ("kind", "excused"),
+    [(VerdictKind.KNOWN_FAILURE, True), (VerdictKind.VIOLATED, False), (VerdictKind.SATISFIED, False)],
+)
+def test_an_answer_that_is_known_not_to_come_excuses(kind: VerdictKind, *, excused: bool) -> None:
+    result = run_program(programs()["live-delay"], "live-delay")
+    assert result.history is not None
+    place = next(index for index, event in enumerate(result.history.events) if isinstance(event, Send))
+    result.history.events[place] = msgspec.structs.replace(result.history.events[place], result="unknown")
+    result.verdicts = [Verdict("GEN-001", VerdictKind.NOT_EXERCISED), Verdict("GEN-110", kind)]
+    assert (lost_voice(result) == {}) is excused
+
+
 @pytest.mark.parametrize("skipped", [0, 1])
 def test_a_fault_that_only_its_world_could_play_excuses(skipped: int) -> None:
     sound, other = played_alone(skipped)
