@@ -149,6 +149,11 @@ class LinkProxy(ABC):
         """Where the client connects, on loopback."""
         return self._client_tap.port
 
+    @property
+    def connections(self) -> int:
+        """How many have come through it to the broker so far; the last one has this number."""
+        return self._broker_tap.opened
+
     @abstractmethod
     def _make_line(self, target_port: int) -> int:
         """Make the line to a port; the port at which it can be entered."""

@@ -52,11 +52,11 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. ``programs``: corpus programs in which it must show, or was seen if it shows ``sometimes`` only;
     ``releases``: ``A..B``, where it was seen beside its file's release (``5.16`` has ``5.16.7``, a missing end has
-    none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set) or ``STEP
-    FIELD=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or several of these with ``|``
-    between, of which one will do; ``shows``: what the verdict's text must say; ``source``: where it can be looked up;
-    ``ordered``: the steps that it needs come in that order; ``client``: the client that shows it, "" for a program's
-    own; ``whose``: what would have to change.
+    none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set), ``STEP
+    FIELD=VALUE`` or ``STEP FIELD!=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or
+    several of these with ``|`` between, of which one will do; ``shows``: what the verdict's text must say; ``source``:
+    where it can be looked up; ``ordered``: the steps that it needs come in that order; ``client``: the client that
+    shows it, "" for a program's own; ``whose``: what would have to change.
     """
 
     requirement: str
@@ -74,7 +74,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for need in [one for several in self.needs for one in several.split(" | ")]:
             kind, _, field = need.partition(" ")
-            if kind not in _KINDS or (field and field.partition("=")[0] not in _KINDS[kind].__struct_fields__):
+            name = field.partition("=")[0].removesuffix("!")
+            if kind not in _KINDS or (field and name not in _KINDS[kind].__struct_fields__):
                 raise ValueError(
                     f"needs: {need!r} names no step or part of a program, or no field of it (docs/program.md)"
                 )
@@ -117,7 +118,7 @@ def _is(part: msgspec.Struct, need: str) -> bool:
     if type(part) is not _KINDS[kind]:
         return False
     if value:
-        return str(getattr(part, field)) == value
+        return (str(getattr(part, field.removesuffix("!"))) == value) is not field.endswith("!")
     return not field or field in msgspec.to_builtins(part)
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Counters, Operate
+from brokerproof.conformance.experiment.history import Counters, Leave, Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
@@ -234,7 +234,9 @@ def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
         low += sure and not (session.wild and dest is not None) and event.t1 < session.lost_ns
         # Where producers may wait for room, a goodbye may stand behind a message that does.
         gone = session.gone_ns if facts.blocks else gone_ns(facts, session)
-        left = session.leave is not None and session.leave.seq < event.seq and gone <= event.t0
+        end = session.leave  # a goodbye that was not answered may never have been said
+        said = not (isinstance(end, Leave) and end.result == "unknown")
+        left = end is not None and said and end.seq < event.seq and gone <= event.t0
         high += session.opened[0] <= event.t1 and not left
     for browser in facts.browsings:  # some brokers do not count them
         if (dest is None or looks_at(browser.event, dest)) and browser.event.t0 <= event.t1:

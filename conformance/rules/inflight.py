@@ -211,14 +211,17 @@ def settled_by_the_broker(facts: Facts) -> list[Reading]:
 
 
 @rule("INF-008", over=settled_by_the_broker, handles=KINDS)
-def unread_is_not_negative(_facts: Facts, reading: Reading) -> Findings:
+def unread_is_not_negative(facts: Facts, reading: Reading) -> Findings:
     """An auto-acknowledging STOMP consumer that does not read shows no negative in-flight count."""
     count, consumers = reading.event.in_flight, reading.destination.sessions
     if count is None or reading.ledger.shaken:
         return
-    if count < 0:
+    unread = [one.client.stalled(*reading.span) for one in consumers if one.opened[0] < reading.event.t1]
+    # While a consumer reads, a real broker may count one message a moment after its frame, which settled it (INF-006).
+    swing = 0 if facts.simulated or reading.at_rest else unread.count(False)
+    if count < -swing:
         yield broken("negative", reading, *consumers[:3], why="no consumer has left")
-    elif any(session.client.stalled(*reading.span) for session in consumers if session.opened[0] < reading.event.t0):
+    elif count >= 0 and any(unread):
         yield held("counted", "a consumer did not read")
 
 

@@ -172,7 +172,7 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         if earlier is None:
             apart = delivery.send.event.persistent not in kinds and not fair
             backlog = not _was_pledged(delivery) and not _came_with_its_connection(facts, delivery)
-            backlog = backlog and not _came_due(facts, row, delivery)
+            backlog = backlog and not _came_due(facts, row, delivery) and not _was_had_unseen(delivery)
             if ahead is None and not apart and delivery.send.message not in row.one.seen and backlog:
                 ahead = delivery
             continue
@@ -227,6 +227,11 @@ def _came_due(facts: Facts, row: Handover, delivery: Delivery) -> bool:
         return False
     due = facts.delays.due(delivery.send)
     return due is None or due.visible[1] > row.one.opened[0]
+
+
+def _was_had_unseen(delivery: Delivery) -> bool:
+    """Whether it was on its way to somebody who left before reading it: then it came back, too, nobody saw when."""
+    return delivery.copy.deliveries[0] is delivery and not _looks_first(delivery)
 
 
 def _was_pledged(delivery: Delivery) -> bool:

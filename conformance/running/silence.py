@@ -5,9 +5,12 @@ Rules
 * The reference broker runs the same program under the settings that the broker's history declares.
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
-* A promise excuses: what is not applicable, not run or a known failure has not fallen silent. So does a step that was
-  skipped there only, and before, or refused by its client's library, or left out of a transaction that the library's
-  scope does not reach: its client cannot ask that. Who accepts what the reference refuses has a voice.
+* A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
+  first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
+  or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
+  cannot ask that. Who accepts what the reference refuses has a voice.
+* What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
+  and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
 """
 
@@ -19,15 +22,29 @@ from typing import Final
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec
-from brokerproof.conformance.experiment.history import Browse, Consume, Event, Fault, History, Phase, Skipped
+from brokerproof.conformance.experiment.history import (
+    Ack,
+    Browse,
+    Connect,
+    Consume,
+    Event,
+    Fault,
+    History,
+    Nack,
+    Phase,
+    Skipped,
+)
 from brokerproof.conformance.experiment.operations import UNSUPPORTED
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
-from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 
 #: What names the object of an event, in the order in which it is said.
 _NAMES: Final = ("op", "message", "messages", "consumer", "durable", "dest", "tx")
+#: Every request is answered.
+UNANSWERED: Final = "GEN-110"
 _SPEAKS: Final = {VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE}
 
 
@@ -41,10 +58,36 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     if not quiet:
         return {}
     sound = run_program(as_declared(result.program, result.history), result.name, wanted=sorted(quiet))
-    lost = [verdict.requirement for verdict in sound.verdicts if verdict.verdict in _SPEAKS]
+    lost = _spoken(sound.verdicts)
     assert sound.history is not None, "a run in virtual time has a history"
     difference = first_difference(sound.history, result.history) if lost else None
-    return {} if difference is None else dict.fromkeys(lost, difference)
+    if difference is None or (difference[1].endswith(" unknown") and UNANSWERED in _known(result.verdicts)):
+        return {}
+    seen = as_observed(sound.history, result.history)
+    if seen is not sound.history:
+        lost = _spoken(judge_history(seen, wanted=lost))
+    return dict.fromkeys(lost, difference)
+
+
+def _spoken(verdicts: list[Verdict]) -> list[str]:
+    return [verdict.requirement for verdict in verdicts if verdict.verdict in _SPEAKS]
+
+
+def _known(verdicts: list[Verdict]) -> set[str]:
+    return {verdict.requirement for verdict in verdicts if verdict.verdict is VerdictKind.KNOWN_FAILURE}
+
+
+def as_observed(sound: History, other: History) -> History:
+    """A history as the other's world and its libraries would have it."""
+    connects = [(event.host, event.traits) for event in other.events if isinstance(event, Connect)]
+    outside = {host for host, traits in connects if traits is not None and traits.transaction_scope != "connection"}
+    if other.header.world == sound.header.world and not outside:
+        return sound
+    settled = [
+        msgspec.structs.replace(event, tx=None) if isinstance(event, Ack | Nack) and event.host in outside else event
+        for event in sound.events
+    ]
+    return History(msgspec.structs.replace(sound.header, world=other.header.world), settled)
 
 
 def as_declared(program: Program, history: History) -> Program:

@@ -232,12 +232,14 @@ class Hosts:
         patience_ms = self.patience_ms(client, operation)
         if isinstance(operation, ops.Connect):
             self.patience.connects(client.name)
+            self.paths[client.name].connects()
+            self._ended_ns.pop(client.name, None)
             if self.state.broker.scarce:
                 patience_ms = STALLED_MS
         reply = yield from self.ask(client.name, operation, patience_ms)
         if reply is None or (reply.ok is None and reply.fail is None):
             waited_ms = (self.now_ns() - t0_ns) // NS_PER_MS
-            self.patience.unanswered(client.name, self.broker_of(client), operation, waited_ms)
+            self.patience.unanswered(client, self.broker_of(client), operation, waited_ms)
         else:
             self.patience.answered(client.name, operation)
         if reply is None:

@@ -5,7 +5,7 @@ Rules
   evidence, and every verdict that needs the stall is *not run*.
 * ``resume`` is proven by bytes that leave the line again, as many as were held back.
 * The tap at the broker's end sees a connection end there while the client, behind a stall, still knows nothing: that is
-  the broker's ``closed``.
+  the broker's ``closed``. The end of a connection that the client had given up before it made another says nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Path:
     def __init__(self, proxy: LinkProxy | None) -> None:
         self.proxy = proxy
         self._ends_seen = 0
+        self._given_up = 0  # the last connection that the client had given up
+        self._given_up_ns = 0
         self._severing: Reset | None = None
 
     def port(self, broker_port: int) -> int:
@@ -100,14 +102,22 @@ class Path:
         assert self.proxy is not None, "it was looked for"
         return self.proxy.traffic().of(toward)  # type: ignore[arg-type]  # the step knows two
 
+    def connects(self) -> None:
+        """The client is to make another connection: it has none, or has given up those that it made."""
+        if self.proxy is not None:
+            self._given_up, self._given_up_ns = self.proxy.connections, time.monotonic_ns()
+
     def broker_ends(self) -> list[LinkEnd]:
-        """Connections that the broker ended since the last call."""
+        """Connections that the broker ended since the last call, without those that the client had given up."""
         if self.proxy is None:
             return []
         ends = self.proxy.ends()
         new = ends[self._ends_seen :]
         self._ends_seen = len(ends)
-        return [end for end in new if end.at == "broker" and end.who == "broker"]
+        return [end for end in new if end.at == "broker" and end.who == "broker" and not self._was_given_up(end)]
+
+    def _was_given_up(self, end: LinkEnd) -> bool:
+        return end.connection <= self._given_up and end.at_ns >= self._given_up_ns
 
     def passed(self) -> int:
         """How many bytes have come out of it so far, at either end: what a client wrote may be on its way for long."""

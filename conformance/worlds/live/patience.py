@@ -2,7 +2,8 @@
 
 Rules
 * Who reads no further answers nothing: behind a request that went unanswered the next one waits less than anybody is
-  judged by, and other connections to a broker that was silent for long wait less than at first.
+  judged by, and other connections to a broker that was silent for long wait less than at first. One that left a send
+  waiting, perhaps for room, is silent to sends alone; and a slow link was silent itself.
 * A kind of request that a broker did not answer in one run (go-stomp gives no receipt for SUBSCRIBE) costs later runs
   next to nothing, until one of that kind is answered. Sends are not of these: they may wait for room.
 """
@@ -37,8 +38,8 @@ class Patience:
         self._never = never
         #: Clients whose last request on their connection was not answered.
         self._unanswered: set[str] = set()
-        #: Brokers that left one unanswered for ``OPEN_MS``.
-        self._mute: set[str] = set()
+        #: Brokers that left one unanswered for ``OPEN_MS``, and whether it was a send.
+        self._mute: set[tuple[str, bool]] = set()
 
     def connects(self, client: str) -> None:
         """A client opens a connection: what it asked on the last one does not matter."""
@@ -50,20 +51,21 @@ class Patience:
             return STUCK_MS if client.name in self._unanswered else STALLED_MS
         if client.name in self._unanswered or _kind(operation) in self._never:
             return BEHIND_MS * self._rate.times
-        return (MUTE_MS if broker in self._mute else OPEN_MS) * self._rate.times
+        mute = (broker, False) in self._mute or (broker, isinstance(operation, ops.Send)) in self._mute
+        return (MUTE_MS if mute else OPEN_MS) * self._rate.times
 
     def answered(self, client: str, operation: AnyOperation) -> None:
         """A broker has answered, or refused."""
         self._unanswered.discard(client)
         self._never.discard(_kind(operation))
 
-    def unanswered(self, client: str, broker: str, operation: AnyOperation, waited_ms: int) -> None:
+    def unanswered(self, client: ClientState, broker: str, operation: AnyOperation, waited_ms: int) -> None:
         """A broker has not answered a client in so many milliseconds of the program."""
         if _kind(operation) in self._never:
             return  # its connection may be as good as any
-        self._unanswered.add(client)
-        if waited_ms >= OPEN_MS * self._rate.times:
-            self._mute.add(broker)
+        self._unanswered.add(client.name)
+        if waited_ms >= OPEN_MS * self._rate.times and not client.link.bytes_per_second:
+            self._mute.add((broker, isinstance(operation, ops.Send)))
             if not isinstance(operation, (ops.Connect, ops.Send)):
                 self._never.add(_kind(operation))
 

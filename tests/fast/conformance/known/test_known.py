@@ -48,6 +48,8 @@ def test_a_violation_that_is_known_does_not_turn_the_run_red() -> None:
         (["send count"], False),
         (["subscribe durable"], False),
         (["policy memory_limit_bytes"], False),
+        (["policy expire_period_ms!=0"], True),
+        (["policy expire_period_ms!=1000"], False),
         (["restart | send"], True),
         (["restart | subscribe durable"], False),
     ],
@@ -59,7 +61,7 @@ def test_an_entry_excuses_only_programs_that_have_what_it_needs(needs: list[str]
     assert (marked.verdict is VerdictKind.KNOWN_FAILURE) is is_excused
 
 
-@pytest.mark.parametrize("need", ["sent", "send dlay_ms", "send dlay_ms=1", "", "send | sent"])
+@pytest.mark.parametrize("need", ["sent", "send dlay_ms", "send dlay_ms=1", "send dlay_ms!=1", "", "send | sent"])
 def test_what_no_program_can_have_is_not_needed(need: str) -> None:
     with pytest.raises(
         SuiteProblem,

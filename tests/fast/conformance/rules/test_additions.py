@@ -137,6 +137,12 @@ def test_who_may_be_there_may_be_counted(consumers: int, expected: VerdictKind) 
     assert kind(story.rest("q0", consumers=consumers), "GEN-145") is expected
 
 
+@pytest.mark.parametrize(("result", "expected"), [("unknown", SILENT), ("ok", FAILS)])
+def test_a_goodbye_without_an_answer_may_not_have_been_said(result: str, expected: VerdictKind) -> None:
+    story = Builder().connect("c0").subscribe("c0/1", result="unknown").leave("c0/1", result).at(5000)
+    assert kind(story.rest("q0", consumers=1), "GEN-145") is expected
+
+
 @pytest.mark.parametrize(
     ("world", "durable", "expected"), [("simulated", "", FAILS), ("simulated", "d1", FAILS), ("live", "", SILENT)]
 )

@@ -26,13 +26,22 @@ def held() -> Builder:
 # -- INF-008
 
 
-def unread(ack: str = "auto") -> Builder:
-    return Builder().connect("p0").connect("c0").subscribe("c0/1", ack=ack).stall("c0", "client").send("p0/1")
+def unread(ack: str = "auto", world: str = "simulated") -> Builder:
+    return Builder(world).connect("p0").connect("c0").subscribe("c0/1", ack=ack).stall("c0", "client").send("p0/1")
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, (HOLDS, "counted")), (-1, (FAILS, "negative"))])
 def test_a_consumer_that_reads_nothing_is_not_below_zero(count: int, expected: tuple[VerdictKind, str]) -> None:
     assert outcome(unread().read(in_flight=count), "INF-008") == expected
+
+
+def test_a_real_broker_may_count_a_moment_after_a_frame_that_is_read() -> None:
+    reads = (
+        Builder("live").connect("p0").connect("c0").subscribe("c0/1", ack="auto").send("p0/1").arrive("c0/1", "p0/1")
+    )
+    assert outcome(reads.read(in_flight=-1), "INF-008")[0] is SILENT
+    assert outcome(reads.read(in_flight=-2), "INF-008") == (FAILS, "negative")
+    assert outcome(unread(world="live").read(in_flight=-1), "INF-008") == (FAILS, "negative")
 
 
 def test_others_may_swing() -> None:

@@ -313,6 +313,17 @@ def test_where_nobody_counts_messages_of_who_unsubscribed_may_come_back_with_the
     assert outcome(told(counts=True), "RDL-005") == (FAILS, "behind")
 
 
+def test_what_was_on_its_way_to_who_left_comes_back_too() -> None:
+    def told(*, marked: bool) -> Builder:
+        story = Builder().connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1").leave("c0/1")
+        story = story.rest(None).send("p0/2").subscribe("c1/1").arrive("c1/1", "p0/2").lose("c1").lose("c0").rest(None)
+        story = story.connect("c2").subscribe("c2/1").arrive("c2/1", "p0/1", redelivered=marked)
+        return story.arrive("c2/1", "p0/2", redelivered=True)
+
+    assert kind(told(marked=True), "RDL-005") is HOLDS
+    assert outcome(told(marked=False), "RDL-005") == (FAILS, "behind")
+
+
 def test_order_is_undecided_while_the_first_consumer_may_still_be_there() -> None:
     told = given(2).send("p0/3").lose("c0").subscribe("c1/1").arrive("c1/1", "p0/3", "p0/1", "p0/2")
     assert kind(told, "RDL-005") is SILENT

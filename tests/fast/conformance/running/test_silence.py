@@ -11,9 +11,10 @@ from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
 from brokerproof.conformance.experiment.history import Ack as AckEvent
-from brokerproof.conformance.experiment.history import Fault, History, Send, Skipped
+from brokerproof.conformance.experiment.history import Connect, Fault, History, Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Exhaust
+from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.mutants import MUTANTS, Mutant
 from brokerproof.conformance.running.engine import run_program
@@ -110,6 +111,46 @@ def refused(history: History) -> History:
     place = next(index for index, event in enumerate(history.events) if isinstance(event, Send))
     history.events[place] = msgspec.structs.replace(history.events[place], result="fail", refusal="no")
     return history
+
+
+def lost_of(name: str, world: str, traits: Traits | None, requirement: str) -> dict[str, tuple[str, str]]:
+    """What was lost of a run that says nothing of a requirement, and in which the first answer differed: in that world,
+    of hosts that have these traits.
+    """
+    result = run_program(programs()[name], name)
+    assert result.history is not None
+    assert VerdictKind.SATISFIED in {one.verdict for one in result.verdicts if one.requirement == requirement}
+    events = [
+        msgspec.structs.replace(event, traits=traits) if traits is not None and isinstance(event, Connect) else event
+        for event in refused(result.history).events
+    ]
+    result.history = History(msgspec.structs.replace(result.history.header, world=world), events)
+    result.verdicts = [Verdict(requirement, VerdictKind.NOT_EXERCISED)]
+    return lost_voice(result)
+
+
+def test_what_virtual_time_alone_can_tell_is_nobodys_silence() -> None:
+    assert set(lost_of("live-delay", "simulated", None, "PRE-009")) == {"PRE-009"}
+    assert lost_of("live-delay", "live", None, "PRE-009") == {}
+    assert set(lost_of("live-delay", "live", None, "GEN-001")) == {"GEN-001"}
+
+
+def test_what_a_library_settles_outside_of_transactions_is_nobodys_silence() -> None:
+    assert set(lost_of("live-transacted-acks", "live", None, "GEN-064")) == {"GEN-064"}
+    assert lost_of("live-transacted-acks", "live", Traits(transaction_scope="session"), "GEN-064") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "excused"),
+    [(VerdictKind.KNOWN_FAILURE, True), (VerdictKind.VIOLATED, False), (VerdictKind.SATISFIED, False)],
+)
+def test_an_answer_that_is_known_not_to_come_excuses(kind: VerdictKind, *, excused: bool) -> None:
+    result = run_program(programs()["live-delay"], "live-delay")
+    assert result.history is not None
+    place = next(index for index, event in enumerate(result.history.events) if isinstance(event, Send))
+    result.history.events[place] = msgspec.structs.replace(result.history.events[place], result="unknown")
+    result.verdicts = [Verdict("GEN-001", VerdictKind.NOT_EXERCISED), Verdict("GEN-110", kind)]
+    assert (lost_voice(result) == {}) is excused
 
 
 @pytest.mark.parametrize("skipped", [0, 1])
