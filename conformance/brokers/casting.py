@@ -22,6 +22,8 @@ from brokerproof.conformance.experiment.steps import (
     Begin,
     Clock,
     Commit,
+    Exhaust,
+    Freeze,
     Nack,
     Operate,
     Pause,
@@ -76,8 +78,8 @@ def cast(
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
-    (``producer-wall``), which is the same as long as all clocks are right; ``language``: its
-    selectors'.
+    (``producer-wall``) or of the broker's (``broker-wall``), which is the same as long as all clocks are right;
+    ``language``: that of its selectors.
     """
     only = next(iter(vias))
     hosts = [
@@ -91,8 +93,10 @@ def cast(
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
 
     clocks = [host.clock for host in program.hosts]
-    wrong = any(one.offset_ms or one.drift_ppm for one in clocks) or any(isinstance(s, Clock) for s in program.steps)
+    stepped = any(isinstance(step, Clock | Freeze) for step in program.steps)
+    wrong = stepped or any(one.offset_ms or one.drift_ppm for one in clocks)
     skewed = wrong and delay_clock == "producer-wall"
+    unsteady = (stepped or program.broker_host().clock.drift_ppm != 0) and delay_clock == "broker-wall"
 
     def kept(step: AnyStep) -> AnyStep | None:
         if isinstance(step, dropped):
@@ -100,6 +104,8 @@ def cast(
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
         if isinstance(found, Subscribe) and not language.has(found.selector, clients[found.host % len(clients)].via):
             found = msgspec.structs.replace(found, selector="")
+        if unsteady and isinstance(found, Send):
+            return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=0, preset_in_ms=0, calls="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=found.delay_ms, calls="")
         asks = pulls and isinstance(found, Subscribe) and not found.browser
@@ -146,7 +152,9 @@ def owns(program: Program, *, ours: bool = True) -> bool:
         return any(isinstance(step, Probe) for step in program.steps)
     if program.broker.memory_limit_bytes != BrokerSpec().memory_limit_bytes:
         return True
+    # Whose clock a freeze means depends on those that stand still already.
     return any(
-        isinstance(step, Restart | Pause | Operate | Probe) or (isinstance(step, Clock) and step.host % hosts == broker)
+        isinstance(step, Restart | Pause | Operate | Probe | Freeze | Exhaust)
+        or (isinstance(step, Clock) and step.host % hosts == broker)
         for step in program.steps
     )

@@ -333,11 +333,15 @@ class ProfileAdapter(Adapter):
             language=self.language(),
         )
 
+    def _is_probed(self) -> bool:
+        """Whether it is asked for what its profile cannot say: whoever claims JMS has said it."""
+        return self.located.profile.endpoints.stomp is not None and not speaks_jms(self.located.profile, jms=self.pulls)
+
     def language(self) -> Language:
         """What its selectors understand. Raises ``SuiteProblem``."""
         jms = speaks_jms(self.located.profile, jms=self.pulls)
         named = {via: self._names(kind).identifiers for via, kind in self._plays.items() if kind in WORDS}
-        probed = self.located.profile.endpoints.stomp is not None and not jms and "selectors" in self.capabilities()
+        probed = self._is_probed() and "selectors" in self.capabilities()
         return Language(jms, named, self.found().refused if probed else ())
 
     def library(self, via: str) -> str:
@@ -395,7 +399,8 @@ class ProfileAdapter(Adapter):
         return ""
 
     def _stamps(self) -> bool:
-        return self.located.profile.promises.capabilities is None and self.found().stamps
+        asked = self.located.profile.promises.capabilities is None or self._is_probed()
+        return asked and self.found().stamps
 
     def effective(self, program: Program) -> Program:
         profile = self.located.profile

@@ -10,7 +10,7 @@ import pytest
 from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.brokers.selector_forms import FORMS, Language
 from brokerproof.conformance.experiment.program import Program, parse_program
-from brokerproof.conformance.experiment.steps import Subscribe
+from brokerproof.conformance.experiment.steps import Send, Subscribe
 
 SEND = {"do": "send", "host": 0, "dest": 0}
 DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
@@ -48,6 +48,8 @@ def test_what_is_sent_to_the_queue_of_all_dead_letters_would_be_drained_by_other
         {"do": "pause", "ms": 5},
         {"do": "operate", "op": "purge", "dest": 0},
         {"do": "clock", "host": 0, "jump_ms": 5},
+        {"do": "freeze"},
+        {"do": "exhaust", "what": "processor"},
     ],
     ids=lambda step: str(step["do"]),
 )
@@ -140,3 +142,13 @@ def test_a_form_that_a_broker_refuses_is_asked_no_more(form: str) -> None:
     assert not Language(refused=[form]).has(text, "stomp")
     for plain in ("kind = 'a' AND seat_no = 5", "(kind <> 'a') OR seat_no = 5"):
         assert Language(refused=list(FORMS)).has(plain, "stomp")
+
+
+@pytest.mark.parametrize("fault", [{"do": "clock", "host": 1, "jump_ms": 9}, {"do": "freeze", "host": 0}])
+def test_a_delay_by_the_brokers_clock_is_none_where_clocks_are_moved(fault: dict[str, Any]) -> None:
+    for clock, delay_ms in (("broker-wall", 0), ("elapsed", 500)):
+        steps = cast(program({**SEND, "delay_ms": 500}, fault), ["delay"], ["stomp"], delay_clock=clock).steps
+        assert [one.delay_ms for one in steps if isinstance(one, Send)] == [0, delay_ms]
+    (_, send) = cast(program({**SEND, "delay_ms": 500}), ["delay"], ["stomp"], delay_clock="broker-wall").steps
+    assert isinstance(send, Send)
+    assert send.delay_ms == 500

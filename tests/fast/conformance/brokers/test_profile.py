@@ -171,6 +171,17 @@ def test_forms_of_selectors_that_a_probe_saw_refused_are_not_asked(monkeypatch: 
         assert ("selectors lack" in told.about()) is bool(refused)
 
 
+@pytest.mark.parametrize("stamps", [True, False])
+def test_that_a_broker_stamps_is_found_whatever_its_profile_claims(
+    stamps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=stamps))
+    for words, seen in (("", stamps), ('capabilities = ["ttl"]', stamps),
+                        ('profiles = ["jms"]\ncapabilities = ["ttl"]', False)):  # fmt: skip
+        told = ProfileAdapter(parsed(f"[promises]\n{words}\n")).effective(programs()["equal-delays"]).broker
+        assert (told.timestamping is not None) is seen
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'
@@ -327,11 +338,11 @@ def test_the_command_of_an_agent_is_filled() -> None:
 @pytest.mark.parametrize(
     ("restart", "reason"), [("true", ""), ('"stop"', "of what a kill leaves"), ("false", "persistent")]
 )
-def test_a_kill_is_played_where_it_leaves_what_is_persistent(restart: str, reason: str) -> None:
-    adapter = ProfileAdapter(
-        parsed(f'[start]\ncommand = ["x"]\nrestart = {restart}\n[promises]\ncapabilities = ["topics", "durables"]')
-    )
-    refusal = adapter.refusal(programs()["a-durable-ends-and-a-kill"])
+def test_a_kill_is_played_where_it_leaves_what_is_persistent(
+    restart: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = f'[start]\ncommand = ["x"]\nrestart = {restart}\n[promises]\ncapabilities = ["topics", "durables"]'
+    refusal = adapter(more, monkeypatch, []).refusal(programs()["a-durable-ends-and-a-kill"])
     assert refusal.endswith(reason)
     assert bool(refusal) == bool(reason)
 
