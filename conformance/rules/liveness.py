@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import Poll
@@ -24,8 +25,9 @@ from brokerproof.conformance.rules.selecting import queues_at_rest
 
 #: Whatever an operator takes, or the broker itself brings again.
 BLIND: Final = marks.OPERATOR | marks.REDELIVERY | marks.REPEATED
-#: So many messages of a queue that were given at once are looked at.
-GIVEN: Final = 4
+#: So many messages of a queue are looked at: that were given at once, and later.
+GIVEN: Final = 8
+LATE: Final = 64
 
 
 def with_owners(facts: Facts) -> list[Reading]:
@@ -144,14 +146,15 @@ def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:
 
 
 class Offer(NamedTuple):
-    """A copy that lay on its queue, and consumers with room that waited for it: ``given``, who got it next, if anybody
-    did; ``back``: it had been delivered before.
+    """A copy that lay on its queue from some instant of ``span`` on, until it was ``given`` to somebody; ``back``: it
+    had been delivered before; ``sessions``: consumers with room that waited for it meanwhile.
     """
 
     copy: Copy
-    sessions: list[Session]
-    given: Delivery | None
+    span: Span
+    given: Delivery
     back: bool
+    sessions: list[Session]
 
 
 def offers(facts: Facts) -> list[Offer]:
@@ -161,47 +164,48 @@ def offers(facts: Facts) -> list[Offer]:
     if "counters" in facts.header.capabilities and not facts.simulated:
         return []
     found: list[Offer] = []
+    lateness_ns = facts.declared.lateness_ms * NS_PER_MS
     for dest in facts.destinations.values():
         events = [session.event for session in dest.sessions]
-        if dest.topic or not events or any(one is None or one.exclusive or one.no_local for one in events):
+        if (
+            dest.topic
+            or dest.grouped
+            or not events
+            or any(one is None or one.exclusive or one.no_local for one in events)
+        ):
             continue
-        at_once = 0
-        for copy in dest.copies if not dest.grouped else ():
-            for offer, late in _offered(facts, copy, given=at_once < GIVEN):
-                at_once += not late
-                found.append(offer)
+        lain = [one for copy in dest.copies for one in _lain(copy)]
+        late = [one for one in lain if one.given.event.t0 > one.span[1] + lateness_ns]
+        at_once = [one for one in lain if one.given.event.t0 <= one.span[1] + lateness_ns]
+        settlements = [event.t1 for copy in dest.copies for one in copy.deliveries for event in one.settlements]
+        ends = sorted(settlements) if late else []
+        for one in (*at_once[:GIVEN], *late[:: 1 + len(late) // LATE]):
+            if facts.delays.is_owed(one.copy.send, dest, one.span[1] + lateness_ns):
+                sessions = facts.credit.waiting(one.copy.send, dest, one.span, slots=True)
+                place = bisect_left(ends, one.given.event.t0) - 1
+                if not sessions and place >= 0:  # perhaps when the last slot became free
+                    since_ns = max(one.span[1], ends[place] + 1)
+                    sessions = facts.credit.waiting(one.copy.send, dest, (since_ns, since_ns), slots=True)
+                if sessions:
+                    found.append(one._replace(sessions=sessions))
     return found
 
 
-def _offered(facts: Facts, copy: Copy, *, given: bool) -> list[tuple[Offer, bool]]:
-    """With each whether nobody got it within the lateness; ``given``: also those that somebody did."""
+def _lain(copy: Copy) -> list[Offer]:
+    """Each time that it lay there for certain, because it was given to somebody later."""
     send, deliveries = copy.send, copy.deliveries
     if not send.confirmed or send.delayed or send.event.again or copy.rejected or copy.dead_letters:
         return []
     if any(copy.message in one.session.twins for one in deliveries):
         return []
-    found: list[tuple[Offer, bool]] = []
-    for place, span in enumerate([send.accepted, *map(_came_back, deliveries)]):
+    found: list[Offer] = []
+    span: Span | None = send.accepted
+    for delivery in deliveries:
         if span is None:
             break
-        next_one = deliveries[place] if place < len(deliveries) else None
-        until_ns = span[1] + facts.declared.lateness_ms * NS_PER_MS
-        late = next_one is None or next_one.event.t0 > until_ns
-        if (late or given) and facts.delays.is_owed(send, copy.dest, until_ns):
-            sessions = facts.credit.waiting(send, copy.dest, span, slots=True)
-            if late and not sessions:  # perhaps when the last slot became free
-                since_ns = max(span[1], _settled_ns(copy.dest, next_one) + 1)
-                sessions = facts.credit.waiting(send, copy.dest, (since_ns, since_ns), slots=True)
-            if sessions:
-                found.append((Offer(copy, sessions, next_one, place > 0), late))
+        found.append(Offer(copy, span, delivery, bool(found), []))
+        span = _came_back(delivery)
     return found
-
-
-def _settled_ns(dest: Destination, given: Delivery | None) -> int:
-    """When the last settlement before a delivery, or of all, was over."""
-    until_ns = NEVER if given is None else given.event.t0
-    ends = [event.t1 for session in dest.sessions for one in session.deliveries for event in one.settlements]
-    return max([end for end in ends if end < until_ns], default=0)
 
 
 def _came_back(delivery: Delivery) -> Span | None:
@@ -218,12 +222,10 @@ def _came_back(delivery: Delivery) -> Span | None:
 @rule("GEN-123", over=offers, handles=KINDS)
 def room_is_used(_facts: Facts, offer: Offer) -> Findings:
     """A message that waits on a queue is given to a consumer that has room for it, while that stays."""
-    copy, given = offer.copy, offer.given
+    given = offer.given
     left_ns = min(leaving_ns(session) for session in offer.sessions)
-    if given is None:
-        return  # GEN-001
     if given.event.t0 <= left_ns or given.session in offer.sessions:
         yield held("given", "it had come back" if offer.back else "it was new")
     else:
         names = ", ".join(session.name for session in offer.sessions)
-        yield broken("withheld", copy, *offer.sessions, given, why=f"{names} had room until {ms(left_ns)}")
+        yield broken("withheld", offer.copy, *offer.sessions, given, why=f"{names} had room until {ms(left_ns)}")
