@@ -169,8 +169,11 @@ class Amqp091Agent(AsyncAgent):
     def _declare(self, channel: Any, dest: str, then: Callable[[Any], None]) -> None:
         queue = self.names.address(dest)
         self._declared.add(queue)
-        dead = queue == self.names.dead_letters
-        arguments = {} if dead else dict(self.names.arguments)
+        letters = self.names.dead_letters
+        arguments = {} if queue == letters else dict(self.names.arguments)
+        if arguments and letters and letters not in self._declared:  # a letter to a queue that is not there is dropped
+            self._declared.add(letters)
+            channel.queue_declare(letters, durable=True)
         if not self.words["delay"]:
             channel.queue_declare(queue, durable=True, arguments=arguments, callback=then)
             return

@@ -19,7 +19,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.program import Program
-from brokerproof.conformance.experiment.steps import Parallel
+from brokerproof.conformance.experiment.steps import Advance, Parallel
 from brokerproof.conformance.experiment.steps.parallel import HostSteps
 from brokerproof.conformance.generate.networks import without_network
 
@@ -88,13 +88,14 @@ class Shrinker:
                     self._thin_out(index)
 
     def _join_alike(self) -> None:
-        """Two steps that follow each other and differ in nothing but their ``count`` become one of both counts."""
+        """Two steps that follow each other and differ in nothing but their ``count``, or waits, become one of both."""
         index = 1
         while index < len(steps := self.best.steps):
             first, second = (msgspec.structs.asdict(one) for one in steps[index - 1 : index + 1])
-            count = first.pop("count", 0) + second.pop("count", 0)
-            if count and type(steps[index]) is type(steps[index - 1]) and first == second:
-                joined = msgspec.structs.replace(steps[index], count=count)
+            field = "ms" if isinstance(steps[index], Advance) else "count"
+            both = first.pop(field, 0) + second.pop(field, 0)
+            if both and type(steps[index]) is type(steps[index - 1]) and first == second:
+                joined = msgspec.structs.replace(steps[index], **{field: both})
                 if self._try(self.best.with_steps([*steps[: index - 1], joined, *steps[index + 1 :]])):
                     continue
             index += 1

@@ -16,6 +16,7 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.backlog import Stay, full_spans, lies_in, spooled, stays
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
 from brokerproof.conformance.facts.policy import gets_expiration
@@ -393,11 +394,12 @@ def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
     files, store = _Sent(), _Sent()
     entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
     letters = facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
+    managed = is_queue_manager(facts)  # whose queues say what is kept, and where what is staged is
     for send in facts.sends.values():
         event, left_ns = send.event, _left_ns(facts, send)
-        if event.persistent or letters:  # which are kept in the store, whatever they were
+        if event.persistent or letters or managed:  # which are kept in the store, whatever they were
             store.add(event, _charge(facts, event), left_ns)
-        if not event.persistent or not facts.declared.persistent or _may_be_spooled(facts, send):
+        if not event.persistent or not facts.declared.persistent or managed or _may_be_spooled(facts, send):
             files.add(event, _charge(facts, event), left_ns)
     return files, store
 
@@ -461,7 +463,7 @@ def only_what_is_needed_counts(facts: Facts, one: Asked) -> Findings:
     """A send is refused for want of room on the disk only if what it needs is full."""
     event = one.send.event
     files, store = rooms(facts)
-    room, spools = store if event.persistent else files, _may_be_spooled(facts, one.send)
+    room, spools = store if event.persistent else files, is_queue_manager(facts) or _may_be_spooled(facts, one.send)
     untold = facts.paged or _was_flooded(facts, one.send)
     untold = untold or ((spools or not event.persistent) and _keeps_advisories(facts))
     fits = one.before + event.size < room or (not room and event.persistent and one.send.dest.topic)

@@ -99,11 +99,11 @@ def test_a_redelivery_is_told(talk: Talk, redelivered: bool) -> None:
     assert talk.arrival(redelivered=redelivered).get("redelivered", False) is redelivered
 
 
-def test_no_queue_is_declared_twice_and_dead_letters_have_none_of_their_own(talk: Talk) -> None:
+def test_no_queue_is_declared_twice_and_dead_letters_are_there_first(talk: Talk) -> None:
     declared: list[tuple[str, dict[str, Any]]] = []
 
-    def declare(queue: str, *, arguments: dict[str, Any], **_: Any) -> None:
-        declared.append((queue, arguments))
+    def declare(queue: str, *, arguments: dict[str, Any] | None = None, **_: Any) -> None:
+        declared.append((queue, arguments or {}))
 
     talk.channel.queue_declare = declare  # type: ignore[method-assign]  # to see it
     talk.agent.agent.names = talk.agent.agent.names.__class__(
@@ -112,7 +112,7 @@ def test_no_queue_is_declared_twice_and_dead_letters_have_none_of_their_own(talk
     talk.sent()
     talk.sent()
     talk.agent.ask(ops.Send(dest="queue://ActiveMQ.DLQ", message="p0/2"))
-    assert declared == [("q0", {"x-dead-letter-routing-key": "DLQ"}), ("DLQ", {})]
+    assert declared == [("DLQ", {}), ("q0", {"x-dead-letter-routing-key": "DLQ"})]
 
 
 def test_a_delay_is_a_header_in_the_exchange_that_holds_back(talk: Talk) -> None:
