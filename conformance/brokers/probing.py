@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
+from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.agents.secure import context_of
 from brokerproof.conformance.brokers.selector_forms import FORMS
 from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
@@ -201,6 +202,7 @@ def probe(access: Access) -> Found:
     letters: list[bytes] = []
     questions: dict[str, Callable[[Line, str], bool]] = {
         "ttl": _ttl,
+        "broker-ttl": _life,
         "delay": _delay,
         "prefetch": _prefetch,
         "nack": partial(_nack, letters),
@@ -220,11 +222,17 @@ def probe(access: Access) -> Found:
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
         refused = pool.submit(refused_forms, access, f"form{run}")
     found = {name for name, answer in told.items() if answer.result()}
+    found |= {"ttl"} if "broker-ttl" in found else set()
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
-    asked = ("monitor", *(name for name in questions if name != "stamps"), *longer, "dead-letter")
+    asked = (
+        "monitor",
+        *(name for name in questions if name in found - {"stamps"} or name not in {"stamps", "broker-ttl"}),
+        *longer,
+        "dead-letter",
+    )
     return Found(
         sorted(capabilities),
         stamps=stamped,
@@ -292,6 +300,17 @@ def _ttl(line: Line, name: str) -> bool:
     queue = f"/queue/{name}"
     line.send(queue, "dead", expires=str(_now_ms() - 60_000), timestamp=str(_now_ms() - 120_000))
     line.send(queue, "alive", expires=str(_now_ms() + 60_000), timestamp=str(_now_ms()))
+    line.subscribe(queue)
+    found = line.message(ANSWER_MS)
+    return found is not None and found.body == b"alive" and line.message(ABSENT_MS) is None
+
+
+def _life(line: Line, name: str) -> bool:
+    """The same of a life that the broker counts."""
+    queue = f"/queue/{name}"
+    line.send(queue, "dead", **{LIFE: "1"})
+    line.send(queue, "alive", **{LIFE: "60000"})
+    line.message(ABSENT_MS)  # nobody consumes yet
     line.subscribe(queue)
     found = line.message(ANSWER_MS)
     return found is not None and found.body == b"alive" and line.message(ABSENT_MS) is None

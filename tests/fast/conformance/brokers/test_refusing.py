@@ -6,14 +6,24 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
-from brokerproof.conformance.brokers.probing import Line, NameRefused, NoReceipt, ProbeLine, probe, refused_forms
+from brokerproof.conformance.brokers.probing import (
+    Line,
+    NameRefused,
+    NoReceipt,
+    ProbeError,
+    ProbeLine,
+    probe,
+    refused_forms,
+)
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -119,3 +129,46 @@ def test_forms_of_selectors_that_a_broker_refuses_are_found() -> None:
     with scripted(plain) as port:
         access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
         assert refused_forms(access, "1") == ("BETWEEN", "words of any case")
+
+
+@pytest.mark.parametrize(("word", "found"), [("ttl", {"broker-ttl", "ttl"}), ("", set())])
+def test_a_life_that_the_broker_counts_is_a_time_to_live(
+    word: str, found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wait in ("ABSENT_MS", "ANSWER_MS"):
+        monkeypatch.setattr(f"brokerproof.conformance.brokers.probing.{wait}", 1)
+    monkeypatch.setattr("brokerproof.conformance.brokers.probing.ProbeLine", partial(Counting, word))
+    monkeypatch.setattr("brokerproof.conformance.brokers.probing.refused_forms", lambda *_: ())
+    told = probe(Access(port=0, url=STOMP_URL))
+    assert set(told.capabilities) == found
+    assert ("broker-ttl" in told.asked) == ("broker-ttl" in found)
+
+
+class Counting:
+    """A line to a broker that counts lives by a header called ``word``, and knows nothing else."""
+
+    greeting: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, word: str, *_: Any, **__: Any) -> None:
+        self._word = word
+        self._kept: list[Frame] = []
+        self._consumes = False
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, *_: Any, **__: Any) -> None:
+        raise ProbeError("no such command")
+
+    def send(self, dest: str, body: str, **headers: str) -> None:
+        if not (self._word and headers.get(LIFE) == "1"):
+            self._kept.append(Frame("MESSAGE", {"destination": dest}, body.encode()))
+
+    def subscribe(self, *_: Any, **__: Any) -> None:
+        self._consumes = True
+
+    def message(self, _wait_ms: int) -> Frame | None:
+        return self._kept.pop(0) if self._consumes and self._kept else None
