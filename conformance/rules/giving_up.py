@@ -292,8 +292,12 @@ def limited(facts: Facts) -> list[Copy]:
     return [one for one in plain if one.deliveries and not moves(one)]
 
 
-def _failed(delivery: Delivery) -> bool:
-    """Its application had it when its link or its process was lost, which every broker counts."""
+def _failed(facts: Facts, delivery: Delivery) -> bool:
+    """It was in vain, as the broker counts: it was rejected, where that puts it back and whether a loss counts is the
+    broker's own affair; else its application had it when its link or its process was lost.
+    """
+    if "requeue" in facts.header.capabilities:
+        return delivery.requeued
     lost = delivery.session.end in {"drop", "kill", "closed"}
     return lost and delivery.state == RETURNED and not delivery.settlements and delivery.consumed is not None
 
@@ -304,13 +308,14 @@ def given_up_at_the_limit(facts: Facts, copy: Copy) -> Findings:
     neither earlier nor later.
     """
     most, failed = facts.redeliveries_max, 0
+    told = not copy.send.event.headers and "requeue" not in facts.header.capabilities  # which may count losses, too
     for delivery in copy.deliveries:
-        count = max(failed + 1, 0 if copy.send.event.headers else delivery.event.delivery_count or 0)
+        count = max(failed + 1, delivery.event.delivery_count or 0 if told else 0)
         if count > most + 1:
             why = f"that is delivery number {count}, and {most + 1} are promised at most"
             yield broken("too-often", copy, delivery, why=why)
             return
-        failed += _failed(delivery)
+        failed += _failed(facts, delivery)
     if failed and not copy.dead_letters:
         yield held("tried-again")
     elif copy.dead_letters and failed > most:
@@ -324,7 +329,7 @@ def spent(facts: Facts) -> list[tuple[Copy, Delivery]]:
     """Copies that were lost with their consumers once more often than the broker promises to deliver them again, and
     the last of these deliveries.
     """
-    found = [(copy, [one for one in copy.deliveries if _failed(one)]) for copy in limited(facts)]
+    found = [(copy, [one for one in copy.deliveries if _failed(facts, one)]) for copy in limited(facts)]
     return [(copy, failed[-1]) for copy, failed in found if len(failed) > facts.redeliveries_max]
 
 

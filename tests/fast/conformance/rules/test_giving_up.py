@@ -340,3 +340,18 @@ def test_a_dead_letter_says_nothing_where_nobody_promises_it() -> None:
     kept = [word for word in story.header.capabilities if word != "causes"]
     story.header = msgspec.structs.replace(story.header, capabilities=kept)
     assert kind(story, "RDL-029") is VerdictKind.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("rejects", "expected"), [(True, FAILS), (False, SILENT)])
+def test_where_a_rejection_puts_back_it_is_counted_and_a_loss_is_not(rejects: bool, expected: VerdictKind) -> None:
+    story = Builder("live", redeliveries_max=2).connect("p0").send("p0/1")
+    words = [word for word in story.header.capabilities if word != "dead-letter"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*words, "requeue"])
+    for number in range(1, 5):
+        story = story.connect("c0").subscribe(f"c0/{number}", prefetch=1, ack="individual")
+        story = story.arrive(f"c0/{number}", "p0/1", redelivered=number > 1, delivery_count=number)
+        story = story.consume(f"c0/{number}", "p0/1")
+        story = story.nack(f"c0/{number}", "p0/1") if rejects else story
+        story = story.lose("c0")
+    story = story.drain("q0").arrive("drain/1", "p0/1", redelivered=True, delivery_count=5)
+    assert kind(story.end(), "RDL-026") is expected
