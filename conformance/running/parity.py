@@ -221,7 +221,9 @@ def fit_for_parity(program: Program) -> Program:
     policies = [msgspec.structs.replace(policy, memory_limit_bytes=None) for policy in broker.policies]
     unlimited = {"memory_limit_bytes": MEMORY_LIMIT_BYTES, "store_limit_bytes": 0, "temp_limit_bytes": 0}
     managed = {"mqsc": [], "generation": {area: name for area, name in broker.generation.items() if name != "ibm-mq"}}
-    broker = msgspec.structs.replace(broker, timestamping=stamping, policies=policies, **unlimited, **managed)
+    # A refusal over STOMP ends the connection, and whether the next request meets the old one is chance.
+    delays = {"delay_support": True, "delay_max_ms": 0}
+    broker = msgspec.structs.replace(broker, timestamping=stamping, policies=policies, **unlimited, **managed, **delays)
     steps = [_shortened(step) for step in program.steps if _is_comparable(step)][:STEPS_MAX]
     return paced(msgspec.structs.replace(program, broker=broker, hosts=hosts, links=links, steps=steps))
 
