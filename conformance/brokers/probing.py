@@ -214,32 +214,24 @@ def probe(access: Access) -> Found:
     questions["stamps"] = stamps
     # They need several connections.
     longer = {"durables": _durables, "browsers": _browsers}
-    with ThreadPoolExecutor(len(questions) + len(longer) + 2) as pool:
+    with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
         marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks{run}"))
         told = {
             name: pool.submit(_told, partial(_asked, access, ask, f"{name}{run}")) for name, ask in questions.items()
         }
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
-        refused = pool.submit(refused_forms, access, f"form{run}")
     found = {name for name, answer in told.items() if answer.result()}
     found |= {"ttl"} if "broker-ttl" in found else set()
     stamped = "stamps" in found
     capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
-    asked = (
-        "monitor",
-        *(name for name in questions if name in found - {"stamps"} or name not in {"stamps", "broker-ttl"}),
-        *longer,
-        "dead-letter",
-    )
+    # Whoever has no header for a life was not asked for one.
+    unasked = {"stamps"} if "broker-ttl" in found else {"stamps", "broker-ttl"}
+    asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
+    refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
     return Found(
-        sorted(capabilities),
-        stamps=stamped,
-        marks=marked.result(),
-        server=server,
-        asked=asked,
-        refused=refused.result(),
+        sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked, refused=refused
     )
 
 

@@ -82,6 +82,7 @@ def speaks_jms(profile: Profile, *, jms: bool) -> bool:
 def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]:
     """Further words of ``casting.py``, which no requirement needs. ``unsaid``: what its protocols have no name for."""
     java = speaks_jms(profile, jms=jms)
-    words = {"no-local": "no_local" not in unsaid, "jms-selectors": java, "endless": java}
-    words["nack"] = profile.promises.reject in {"redeliver", "drop"}  # what becomes of it only ``dead-letter`` says
+    # What becomes of what is rejected only ``dead-letter`` says.
+    rejects = profile.promises.reject in {"redeliver", "drop"}
+    words = {"no-local": "no_local" not in unsaid, "endless": java, "nack": rejects}
     return [word for word, offered in words.items() if offered]

@@ -19,7 +19,7 @@ from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.failure import witness_lines
 
 #: More inconclusive verdicts than this share (percent of the decided ones) is exit code 3.
-INCONCLUSIVE_PERCENT_MAX = 6
+INCONCLUSIVE_PERCENT_MAX = 5
 
 
 def main(argv: Sequence[str]) -> int:

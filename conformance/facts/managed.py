@@ -12,13 +12,15 @@ from typing import Final
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects, State
+from brokerproof.conformance.facts.mqsc import ATTRIBUTES, STAGING, Command, Objects, State
 from brokerproof.conformance.facts.rows import Send as SendRow
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables, kind_of
 
 #: What of a queue decides about sends and getters alone; of the staging queue what it has room for does, too.
 STILL: Final = {"DEFPSIST", "DEFPRTY", "DEFBIND", "CLUSTER", "STGCLASS"}
+#: A queue that takes and gives as a new one does: what it is altered to have of this concerns nothing that is there.
+OPEN: Final = {word: ATTRIBUTES["QLOCAL"][word][0] for word in ("PUT", "GET", "MAXDEPTH", "MAXMSGL")}
 #: What a message leaves to its queue's definition: property -> (the value that does so, the attribute).
 AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": (2, "DEFPSIST"), "JMS_IBM_MQMD_Priority": (-1, "DEFPRTY")}
 #: What the queues of subscribers are made from.
@@ -213,4 +215,6 @@ def _subject(told: Command) -> str | None:
     still = STILL | {"MAXDEPTH", "MAXMSGL"} if name == STAGING else STILL
     if told.verb == "ALTER" and told.attributes.keys() <= still:
         return None
+    if told.verb == "ALTER" and all(word in still or OPEN.get(word) == one for word, one in told.attributes.items()):
+        return STAGING
     return "" if name.startswith("SYSTEM.") and name not in {STAGING, MODEL} else name

@@ -77,6 +77,8 @@ def not_early(facts: Facts, due: Due, delivery: Delivery, outcome: str) -> Findi
         yield broken("early", send, delivery, why=f"{ms(low - arrival.t1)} early", slack_ns=arrival.t1 - low)
     elif arrival.t0 < low:
         yield unsure(send, delivery, width_ns=low - arrival.t0)
+    elif due.restarted and due.jump_ms and arrival.t0 < due.asked[0]:
+        return  # nobody promises by which clock a delay goes on after that
     elif send.event.result == "ok" and due.span[1] - arrival.t0 > facts.declared.lateness_ms * NS_PER_MS:
         why = "the broker may have taken it over much later"
         yield unsure(send, delivery, why=why, width_ns=due.span[1] - arrival.t0)

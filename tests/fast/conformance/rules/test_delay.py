@@ -319,3 +319,18 @@ def test_a_program_that_reads_whole_milliseconds_may_be_short_of_a_delay(
     story = Builder(world).connect("p0").connect("c0").subscribe("c0/1").at(100).send("p0/1", delay_ms=500)
     story.at(600 - early_us / 1000).arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1").end()
     assert story.verdicts("DLY-001")["DLY-001"].verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("arrives_ms", "expected"),
+    [(100, VerdictKind.VIOLATED), (5000, VerdictKind.NOT_EXERCISED), (12_000, VerdictKind.SATISFIED)],
+)
+def test_after_a_restart_on_a_stepped_clock_nobody_promises_which_clock_counts(
+    arrives_ms: float, expected: VerdictKind
+) -> None:
+    told = Builder(persistent=True).connect("p0").connect("c0").clock("b").send("p0/1", delay_ms=10_000)
+    told = told.subscribe("c0/1")
+    if arrives_ms > 1000:
+        told = told.at(1000).jump("b", 6000).clock("b").restart().connect("c0").subscribe("c0/2")
+    told = told.at(arrives_ms).arrive("c0/2" if arrives_ms > 1000 else "c0/1", "p0/1").end()
+    assert told.verdicts("DLY-001")["DLY-001"].verdict is expected

@@ -420,3 +420,17 @@ def test_a_broker_gives_back_what_a_connection_held_before_it_is_seen_to_close_i
     story = Builder(world).connect("c0").connect("c1").connect("p0").subscribe("c0/1").send("p0/1")
     story.arrive("c0/1", "p0/1").subscribe("c1/1").wait(500).arrive("c1/1", "p0/1").closed("c0", reason="idle too long")
     assert (story.end().verdicts("GEN-002")["GEN-002"].verdict is VerdictKind.VIOLATED) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "lost"),
+    [
+        ("ALTER QLOCAL('q0') PUT(ENABLED) MAXDEPTH(5000)", True),
+        ("ALTER QLOCAL('q0') PUT(DISABLED)", False),
+        ("ALTER QLOCAL('q0') MAXDEPTH(1)", False),
+        ("ALTER QMGR CMDLEVEL(800)", True),
+    ],
+)
+def test_a_command_that_opens_a_queue_hides_nothing_that_is_there(command: str, lost: bool) -> None:
+    told = Builder(generation={"delay": "ibm-mq"}).connect("p0").send("p0/1").operate("mqsc", "", command=command)
+    assert (kind(told.drain("q0").end(), "GEN-001") is FAILS) == lost
