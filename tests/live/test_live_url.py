@@ -32,6 +32,7 @@ from tests.live.bench import activemq, events, make_laboratory, program
 
 pytestmark = pytest.mark.live
 OFFERED = {
+    "broker-ttl",
     "browsers",
     "dead-letter",
     "delay",
@@ -73,11 +74,11 @@ def test_the_reference_server_can_all_that_stomp_can_show(running: ProfileAdapte
 
 
 def test_activemq_is_found_to_be_the_same(laboratory: Laboratory) -> None:
-    """Without its scheduler: what is not there is found out, too."""
+    """Without its scheduler, and it counts no life: what is not there is found out, too."""
     broker = ActiveMQ(laboratory.supervisor, activemq().jars, laboratory.folder / "plain", management=False)
     broker.start()
     try:
-        assert set(probe(Access(port=broker.stomp_port)).capabilities) == OFFERED - {"delay"}
+        assert set(probe(Access(port=broker.stomp_port)).capabilities) == OFFERED - {"broker-ttl", "delay"}
     finally:
         broker.stop()
 
@@ -117,7 +118,7 @@ def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
     url = running.located.profile.endpoints.stomp.url  # type: ignore[union-attr]
     assert main(["run", url, "--name", "mine-1", "--out", str(tmp_path)]) == OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("offers    browsers, dead-letter, delay, durables, ")
+    assert lines[0].startswith("offers    broker-ttl, browsers, dead-letter, delay, durables, ")
     assert lines[3].startswith("first verdict after ")
     reason = "[start] with restart = true is missing: the broker cannot be stopped and started again"
     assert reason in " ".join(" ".join(lines).split())
