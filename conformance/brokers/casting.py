@@ -74,12 +74,13 @@ def cast(
     pulls: bool = False,
     delay_clock: str = "elapsed",
     language: Language = Language(),  # noqa: B008 - it is immutable
+    versions: Collection[str] = (),
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
     (``producer-wall``) or of the broker's (``broker-wall``), which is the same as long as all clocks are right;
-    ``language``: that of its selectors.
+    ``language``: that of its selectors; ``versions``: of STOMP that it speaks beside the newest.
     """
     only = next(iter(vias))
     hosts = [
@@ -88,6 +89,7 @@ def cast(
         else host
         for host in program.hosts
     ]
+    hosts = [msgspec.structs.replace(host, version="") if host.version not in versions else host for host in hosts]
     clients = [host for host in hosts if host.role == "client"]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0

@@ -22,14 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.agents.secure import context_of
 from brokerproof.conformance.brokers.selector_forms import FORMS
-from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
+from brokerproof.reference_broker.stomp.frames import V10, V11, Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class Found(Struct, eq=False):
     asked: tuple[str, ...] = ()
     #: Forms of selectors that it refuses, names of ``selector_forms.FORMS``.
     refused: tuple[str, ...] = ()
+    #: Versions before the newest that it takes from who offers no other.
+    versions: tuple[str, ...] = ()
 
 
 def probe(access: Access) -> Found:
@@ -230,9 +232,17 @@ def probe(access: Access) -> Found:
     unasked = {"stamps"} if "broker-ttl" in found else {"stamps", "broker-ttl"}
     asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
     refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
-    return Found(
-        sorted(capabilities), stamps=stamped, marks=marked.result(), server=server, asked=asked, refused=refused
-    )
+    return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, taken_versions(access))
+
+
+def taken_versions(access: Access) -> tuple[str, ...]:
+    """Versions before the newest that it takes from who offers no other."""
+
+    def taken(version: str) -> bool:
+        with ProbeLine(structs.replace(access, versions=(version,))) as line:
+            return line.greeting.get("version", V10) == version
+
+    return tuple(version for version in (V10, V11) if _told(partial(taken, version)))
 
 
 def refused_forms(access: Access, name: str) -> tuple[str, ...]:

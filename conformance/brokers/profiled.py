@@ -331,7 +331,15 @@ class ProfileAdapter(Adapter):
             pulls=self.pulls,
             delay_clock=self.located.profile.promises.delay_clock,
             language=self.language(),
+            versions=self._versions(program) if kind == STOMP else (),
         )
+
+    def _versions(self, program: Program) -> set[str]:
+        """Of STOMP, those that a client may offer alone: the profile's, which may be the default, if it takes them."""
+        at = self.located.profile.endpoints.stomp
+        if at is None or not any(host.version for host in program.hosts):
+            return set()
+        return {version for version in at.versions if version in self.found().versions}
 
     def _is_probed(self) -> bool:
         """Whether it is asked for what its profile cannot say: whoever claims JMS has said it."""

@@ -112,7 +112,7 @@ class ThroughOpenWire(Adapter):
 
     def cast(self, program: Program) -> Program:
         hosts = [
-            msgspec.structs.replace(host, via=JMS, expiry_check=False)
+            msgspec.structs.replace(host, via=JMS, expiry_check=False, version="")
             if host.role == "client" and host.via != JMS
             else host
             for host in program.hosts

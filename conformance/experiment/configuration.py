@@ -189,6 +189,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     its link is the one between the two. With ``topics`` it also has a proxy subscription to each topic of the program.
 
     ``user``: as whom a client logs in, without a password; "": as nobody. A queue manager gives users authorities.
+    ``version``: the only version of STOMP that a client offers; "": all of them.
     """
 
     name: str
@@ -200,6 +201,7 @@ class HostSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     to: str = ""
     topics: bool = False
     user: str = ""
+    version: Literal["", "1.0", "1.1"] = ""
 
 
 #: Of a link that cuts what it carries into slices, at least.

@@ -191,6 +191,7 @@ def check_program(program: Program, name: str) -> None:
                 f"{name}: a link names the client {link.client!r}; clients are {[h.name for h in program.clients()]}"
             )
     _check_users(program, name)
+    _check_versions(program, name)
     _check_destinations(program, name)
     _check_network(program, name)
     if max(len(names), len(program.links), len(program.destinations)) > NAMES_MAX:
@@ -236,6 +237,16 @@ def _check_users(program: Program, name: str) -> None:
     for host in program.hosts:
         if host.user and (host.role != "client" or not re.fullmatch(r"[\w.-]+", host.user)):
             raise ProgramError(f"{name}: {host.name} has user {host.user!r}; clients have, of letters, digits and _.-")
+
+
+def _check_versions(program: Program, name: str) -> None:
+    for host in program.hosts:
+        if host.version and (host.role != "client" or host.via != "stomp"):
+            raise ProgramError(f"{name}: {host.name} has version {host.version!r}, which is for clients via STOMP")
+        if host.version == "1.0" and program.link_of(host.name).monitor is not None:
+            raise ProgramError(
+                f"{name}: {host.name} offers STOMP 1.0, which has no heart-beats; take its link's monitor away"
+            )
 
 
 def _check_destinations(program: Program, name: str) -> None:

@@ -238,13 +238,10 @@ class WorldState:
     def _begun_to_settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> None:
         consumer = self.client(operation.host).consumer(operation.consumer)
         assert consumer is not None, "steps name open consumers"
-        if isinstance(operation, ops.Nack):
-            for message in operation.messages:
-                consumer.unsettled.remove(message)
-        elif isinstance(operation, ops.Ack):
+        if isinstance(operation, ops.Ack):
             consumer.settle(operation.messages, operation.tx)
-        else:
-            consumer.settle(operation.settled())
+        else:  # messages without a name of ours, such as advisories, count as one
+            consumer.settle(operation.messages if isinstance(operation, ops.Nack) else operation.settled())
 
     def happened(self, operation: ops.Operation, *, connected: bool = True) -> None:
         """It was done, or may have been. ``connected``: its host still is."""

@@ -119,6 +119,10 @@ def transcript(script: Script, target: Target) -> str:
     for host in script.program.clients():
         if host.via != "stomp":
             raise NotExpressible(f"{script.name}: {host.name} is played over JMS, which is not STOMP; use --as junit")
+        if host.version:
+            raise NotExpressible(
+                f"{script.name}: {host.name} offers STOMP {host.version} alone; transcripts offer {V12}"
+            )
     for act in script.acts:
         if isinstance(act.operation, ops.Send):
             _check_words(act.operation, target, f"{script.name}: step {act.step} (send)")

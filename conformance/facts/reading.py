@@ -170,7 +170,7 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
         return event.size == 0 and event.in_flight == 0
     if dest.kind == "temporary":
         return not (dest.ledger.held or dest.ledger.doubted)  # nobody reads its figures; the total includes them
-    return _is_idle(dest)
+    return _is_idle(tables, dest)
 
 
 def _count_idle(tables: Tables) -> int:
@@ -178,13 +178,13 @@ def _count_idle(tables: Tables) -> int:
     something, or is gone."""
     for dest in tables.destinations.values():
         gone = dest.kind == "temporary" and tables.marks.spans(marks.OPERATOR, dest.name)
-        if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(dest)):
+        if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(tables, dest)):
             return 0
     untold = tables.uncommitted.keys() | tables.unsure.keys()  # somebody may have sent there in a transaction
-    return sum(_is_idle(one) for one in tables.destinations.values() if one.name not in untold)
+    return sum(_is_idle(tables, one) for one in tables.destinations.values() if one.name not in untold)
 
 
-def _is_idle(dest: Destination) -> bool:
+def _is_idle(tables: Tables, dest: Destination) -> bool:
     """Nobody reads its figures, but somebody who would take anything is there and nobody holds anything: that is how
     dead letters are known gone, and what was sent to a temporary queue.
     """
@@ -194,6 +194,8 @@ def _is_idle(dest: Destination) -> bool:
     if dest.kind == "dead-letters" and "~" in dest.name:
         return False  # it has the name that the broker gave the temporary queue
     there = dest.open.values()
+    if any(looks_at(browser.event, dest) for browser in tables.lookers.values()):
+        return False  # what it was shown may be in flight
     reached = any(s.known and s.prefetch for s in there) and not any(s.selective for s in there)
     if reached and not (ledger.held or ledger.doubted or ledger.ghosts):
         return True

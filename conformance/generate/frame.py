@@ -32,6 +32,7 @@ from brokerproof.conformance.experiment.destinations import (
     topics,
 )
 from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep, Send, Subscribe
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -145,6 +146,27 @@ def with_zones(chooser: Chooser, program: Program) -> Program:
         for host in program.hosts
     ]
     return msgspec.structs.replace(program, hosts=zoned)
+
+
+def with_versions(chooser: Chooser, program: Program) -> Program:
+    """The same where some clients of STOMP offer an earlier version alone."""
+    clients, steps = program.clients(), list(program.each_step())
+
+    def drawn(host: HostSpec) -> HostSpec:
+        if host.role != "client" or host.via != "stomp" or not chooser.flag(75):
+            return host
+        own = [step for step in steps if clients[getattr(step, "host", -1) % len(clients)] is host]
+        plain = program.link_of(host.name).monitor is None and _is_plain(own)
+        return msgspec.structs.replace(host, version="1.0" if plain and chooser.flag(75) else "1.1")
+
+    return msgspec.structs.replace(program, hosts=[drawn(host) for host in program.hosts])
+
+
+def _is_plain(steps: list[AnyStep]) -> bool:
+    """Whether STOMP 1.0 says what a host asks for: it has no escapes, and leaves open which messages an ACK settles."""
+    consumers = [step for step in steps if isinstance(step, Subscribe)]
+    plain = all(step.ack == "auto" and not step.browser for step in consumers)
+    return plain and not any(step.headers for step in steps if isinstance(step, Send))
 
 
 def of_generation(program: Program, area: str, name: str) -> Program:

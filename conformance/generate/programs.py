@@ -26,7 +26,15 @@ from brokerproof.conformance.generate.epilogues import (
     with_epilogue,
 )
 from brokerproof.conformance.generate.features import TEMPLATES_OF, crossed
-from brokerproof.conformance.generate.frame import IMPLIED, SETTINGS, TTLS_MS, draw_frame, of_generation, with_zones
+from brokerproof.conformance.generate.frame import (
+    IMPLIED,
+    SETTINGS,
+    TTLS_MS,
+    draw_frame,
+    of_generation,
+    with_versions,
+    with_zones,
+)
 from brokerproof.conformance.generate.networks import is_networkable, with_network
 from brokerproof.conformance.generate.queue_managers import with_queue_manager
 from brokerproof.conformance.generate.scenarios import SCENARIOS
@@ -35,7 +43,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 13
+GENERATOR = 14
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -56,6 +64,8 @@ EARLY_PERCENT = 40
 DEPARTURE_PERCENT = 30
 #: How many of 100 other programs with durable subscriptions end with one that stays away for too long.
 BACKLOG_PERCENT = 20
+#: How many of 100 programs have clients that offer one earlier version of STOMP.
+VERSIONS_PERCENT = 30
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
 _OPTIONAL = (Leave, Settle, Counters)
 #: What a message weighs beside its body, in the reference broker's sums.
@@ -85,10 +95,11 @@ def generate_program(chooser: Chooser) -> Program:
     program = _drawn(chooser, features)
     # Last of all: a program without zones, or with counts as they always were, stays the one that it was before.
     zoned = with_zones(chooser, program) if "skews" in features and chooser.flag(ZONED_PERCENT) else program
-    if "generations" not in features or not chooser.flag(EARLY_PERCENT):
-        return zoned
-    early = of_generation(zoned, "in-flight", "assigned")
-    return with_departure(chooser, early) if has_room(early) and chooser.flag(DEPARTURE_PERCENT) else early
+    if "generations" in features and chooser.flag(EARLY_PERCENT):
+        early = of_generation(zoned, "in-flight", "assigned")
+        departs = has_room(early) and chooser.flag(DEPARTURE_PERCENT)
+        zoned = with_departure(chooser, early) if departs else early
+    return with_versions(chooser, zoned) if chooser.flag(VERSIONS_PERCENT) else zoned
 
 
 def _drawn(chooser: Chooser, features: tuple[str, ...]) -> Program:

@@ -228,6 +228,8 @@ def _host_candidates(host: HostSpec) -> Iterator[HostSpec]:
                 yield replace(host, clock=replace(host.clock, **{field: 0}))
         if abs(host.clock.offset_ms) > 1000:
             yield replace(host, clock=replace(host.clock, offset_ms=1000 if host.clock.offset_ms > 0 else -1000))
+    if host.version:
+        yield replace(host, version="")
     if host.role == "client" and host.via != "stomp":
         yield replace(host, via="stomp", expiry_check=True)
     if not host.expiry_check:

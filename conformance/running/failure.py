@@ -100,7 +100,7 @@ def program_lines(program: Program) -> list[str]:
     for host in program.hosts:
         drift = f" drift {host.clock.drift_ppm:+d} ppm" if host.clock.drift_ppm else ""
         drift += f" {host.clock.zone}" if host.clock.zone else ""
-        via = f" via {host.via}" if host.role == "client" else ""
+        via = " ".join(["", "via", host.via, *filter(None, [host.version])]) if host.role == "client" else ""
         via += f" at {host.at}" if host.at else ""
         via += f" to {host.to}" if host.to else ""
         lines.append(f"host    {host.name} ({host.role}{via}) clock {host.clock.offset_ms:+d} ms{drift}")

@@ -232,6 +232,10 @@ class Nack(_OfUnsettled, frozen=True, tag="nack"):
     weight = 5
     feature = "nacks"
 
+    def normalise(self, state: WorldState) -> Nack | None:
+        found = super().normalise(state)  # STOMP 1.0 has none
+        return None if found is None or found.consumer_in(state).client.spec.version == "1.0" else found
+
     def resolve(self, state: WorldState) -> ops.Nack:
         consumer = self.consumer_in(state)
         first = 0 if state.nack_ranges and consumer.ack == "client" else self.upto

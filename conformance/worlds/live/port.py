@@ -270,11 +270,11 @@ class LivePort:
         host = access.host if path.proxy is None else LOOPBACK
         monitor = client.link.monitor
         # The same on every connection if durable subscriptions hang on it; the run's, so that brokers may be shared.
-        is_kept = self._state.durable and client in self._state.clients
-        client_id = f"{hosts.names.run}-{client.name}" if is_kept else ""
+        client_id = f"{hosts.names.run}-{client.name}" if self._state.durable and client in self._state.clients else ""
         options: dict[str, Any] = {"client_id": client_id, **ops.shared(access, ops.Connect, "host", "url")}
         if spec.user:
             options["login"], options["passcode"] = spec.user, ""
+        options |= {"versions": (spec.version,)} if spec.version else {}
         if client.via == JMS:
             options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
             options["expiry_check"] = spec.expiry_check

@@ -36,6 +36,7 @@ from brokerproof.conformance.worlds.simulated.link import Link
 from brokerproof.conformance.worlds.simulated.producers import Calls
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
+from brokerproof.reference_broker.stomp.frames import VERSIONS
 from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
@@ -271,31 +272,30 @@ class SimulatedPort:
     def _library(self, host: ClientHost) -> Library:
         """A new library session that has said hello."""
         generation, wanted = self._program.monitor_generation(), host.state.link.monitor
-        address = f"tcp://broker:{host.connection}"
         parts = self._parts
         assert parts is not None, "who is built is dialled"
-        monitor = parts.client_monitor(generation, address, self.agenda.now_ns)
-        name = host.state.name
+        monitor = parts.client_monitor(generation, f"tcp://broker:{host.connection}", self.agenda.now_ns)
+        name, spec = host.state.name, host.state.spec
         # The same on every connection if durable subscriptions hang on it.
         client_id = name if self._state.durable else f"{name}-{host.named_after}"
         library: Library
         if host.state.via == "jms":
-            check = host.state.spec.expiry_check
             session = parts.jms_client(
                 client_id,
                 monitor,
                 max_inactivity_ms=wanted.read_ms if wanted is not None else 0,
                 initial_delay_ms=wanted.initial_delay_ms if wanted is not None else 0,
-                consumer_expiry_check=check,
+                consumer_expiry_check=spec.expiry_check,
                 connection_id=f"ID:{name}-{host.named_after}",
             )
             session.fault_tolerant = True
-            session.user_name = host.state.spec.user
-            library = OpenWireLibrary(session, expiry_check=check)
+            session.user_name = spec.user
+            library = OpenWireLibrary(session, expiry_check=spec.expiry_check)
         else:
             stomp = StompSession(monitor, generation)
             beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
-            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id, login=host.state.spec.user)
+            versions = (spec.version,) if spec.version else VERSIONS
+            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id, login=spec.user, versions=versions)
             library = StompLibrary(stomp)
         return library
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.brokers.selector_forms import FORMS, Language
@@ -152,3 +153,12 @@ def test_a_delay_by_the_brokers_clock_is_none_where_clocks_are_moved(fault: dict
     (_, send) = cast(program({**SEND, "delay_ms": 500}), ["delay"], ["stomp"], delay_clock="broker-wall").steps
     assert isinstance(send, Send)
     assert send.delay_ms == 500
+
+
+@pytest.mark.parametrize("taken", [(), ("1.1",), ("1.0", "1.1")])
+def test_a_version_of_stomp_that_a_broker_does_not_take_is_not_offered_alone(taken: tuple[str, ...]) -> None:
+    asking = program(SEND)
+    for version in ("1.0", "1.1"):
+        hosts = [replace(host, version=version if host.role == "client" else "") for host in asking.hosts]
+        kept = {host.version for host in cast(replace(asking, hosts=hosts), [], ["stomp"], versions=taken).clients()}
+        assert kept == {version if version in taken else ""}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from brokerproof.conformance.brokers.probing import (
     ProbeLine,
     probe,
     refused_forms,
+    taken_versions,
 )
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
@@ -33,9 +34,16 @@ Answer = Callable[[Frame], Frame | None]
 
 
 @contextmanager
-def scripted(answer: Answer, heart_beat: str = "0,0") -> Iterator[int]:
-    """The port of a broker that lets everybody in and answers each later frame as it is told."""
-    welcome = Frame("CONNECTED", {"version": "1.2", "heart-beat": heart_beat})
+def scripted(answer: Answer, heart_beat: str = "0,0", versions: Sequence[str] = ("1.2",)) -> Iterator[int]:
+    """The port of a broker that lets in who offers one of its versions, and answers each later frame as it is told."""
+
+    def greeted(frame: Frame) -> Frame:
+        offered = frame.headers["accept-version"].split(",")
+        chosen = next((version for version in versions if version in offered), None)
+        if chosen is None:
+            return Frame("ERROR", {"message": "no version in common"})
+        return Frame("CONNECTED", {"version": chosen, "heart-beat": heart_beat})
+
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve(peer: socket.socket) -> None:
@@ -45,7 +53,7 @@ def scripted(answer: Answer, heart_beat: str = "0,0") -> Iterator[int]:
                     for frame in framing.feed(data):
                         if not isinstance(frame, Frame):
                             continue
-                        said = welcome if frame.command == "CONNECT" else answer(frame)
+                        said = greeted(frame) if frame.command == "CONNECT" else answer(frame)
                         if said is not None:
                             peer.sendall(framing.encode(said))
 
@@ -129,6 +137,12 @@ def test_forms_of_selectors_that_a_broker_refuses_are_found() -> None:
     with scripted(plain) as port:
         access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
         assert refused_forms(access, "1") == ("BETWEEN", "words of any case")
+
+
+def test_versions_that_a_broker_takes_from_who_offers_no_other_are_found() -> None:
+    for versions in (["1.2"], ["1.2", "1.1"], ["1.2", "1.0"]):
+        with scripted(selective, versions=versions) as port:
+            assert taken_versions(Access(port=port, url=STOMP_URL)) == tuple(versions[1:])
 
 
 @pytest.mark.parametrize(("word", "found"), [("ttl", {"broker-ttl", "ttl"}), ("", set())])

@@ -72,6 +72,19 @@ def test_encoding_round_trips(seed: int) -> None:
             "b has user 'u'",
         ),
         (with_(hosts=[{"name": "b", "role": "broker"}, {"name": "c", "role": "client", "user": "a'b"}]), 'user "a\'b"'),
+        (
+            with_(
+                hosts=[{"name": "b", "role": "broker"}, {"name": "c", "role": "client", "via": "jms", "version": "1.1"}]
+            ),
+            "c has version '1.1', which is for clients via STOMP",
+        ),
+        (
+            with_(
+                hosts=[{"name": "b", "role": "broker"}, {"name": "c", "role": "client", "version": "1.0"}],
+                links=[{"client": "c", "monitor": {"read_ms": 1000, "initial_delay_ms": 0}}],
+            ),
+            "c offers STOMP 1.0, which has no heart-beats; take its link's monitor away",
+        ),
     ],
 )
 def test_bad_programs_are_refused(data: bytes, message: str) -> None:

@@ -131,6 +131,7 @@ def test_what_no_client_can_do_is_refused_by_step(made: Program, sentence: str) 
     ("made", "one", "sentence"),
     [
         (program(Send(), p0=HostSpec("p0", "client", via="jms")), pytest_file, "p0 is played over JMS"),
+        (program(Send(), p0=HostSpec("p0", "client", version="1.1")), pytest_file, "p0 offers STOMP 1.1 alone"),
         (program(Send(), p0=FAST), junit_file, "step 1 (send): the clock of p0 is off by 7 ms"),
         (program(Send(forged=3)), junit_file, "step 1 (send): forged is STOMP's alone"),
         (program(Send(), Subscribe(host=1), TAKE, Nack()), junit_file, "step 4 (nack): the stock JMS client cannot"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
-from brokerproof.conformance.experiment.configuration import DRAIN_HOST, BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.configuration import DRAIN_HOST, BrokerSpec, HostSpec, LinkSpec
+from brokerproof.conformance.experiment.destinations import Destination
 from brokerproof.conformance.experiment.history import (
     Abort,
     Ack,
@@ -22,10 +24,11 @@ from brokerproof.conformance.experiment.history import (
     Skipped,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.history import Nack as Nacked
 from brokerproof.conformance.experiment.history import Subscribe as Subscribed
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Ack as AckStep
-from brokerproof.conformance.experiment.steps import AnyStep, Begin, Leave, Restart, Rollback, Settle, Subscribe
+from brokerproof.conformance.experiment.steps import AnyStep, Begin, Leave, Nack, Restart, Rollback, Settle, Subscribe
 from brokerproof.conformance.experiment.steps import Commit as CommitStep
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
@@ -47,6 +50,37 @@ def run(via: str, steps: Sequence[AnyStep], dests: Sequence[str] = ("q0", "q1", 
     bad = [verdict.text for verdict in judge_history(history) if verdict.verdict is VerdictKind.VIOLATED]
     assert bad == []
     return history
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_client_of_an_earlier_version_is_served_as_any_other(version: Literal["1.0", "1.1"]) -> None:
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", version=version)]
+    take = TakeStep(deadline_ms=1000)
+    steps = [SendStep(count=3), Subscribe(prefetch=2, ack="client"), take, take, AckStep(upto=1), take, Nack()]
+    links = [LinkSpec("c0", encoded=True)]
+    program = Program(FORMAT, BrokerSpec(), hosts, links, destinations_named(["q0"]), steps)
+    history = SimulatedWorld().run(program)
+    assert [event.messages for event in of(history, Ack)] == [["c0/1", "c0/2"]]  # type: ignore[attr-defined]  # an Ack
+    assert len(of(history, Nacked)) == (version == "1.1"), "STOMP 1.0 knows no NACK"
+    assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
+
+
+def test_advisories_have_no_names_and_are_rejected_as_one() -> None:
+    advisory = "ActiveMQ.Advisory.Consumer.Queue.q0"
+    listening = [Subscribe(), Subscribe(dest=1), Subscribe(), TakeStep(consumer=1, deadline_ms=1000, count=2)]
+    history = run("jms", [*listening, Nack(consumer=1), AckStep(consumer=1)], ["q0", advisory])
+    assert [event.messages for event in of(history, Nacked)] == [[""]]  # type: ignore[attr-defined]  # a Nack
+    assert of(history, Ack) == []
+
+
+def test_what_a_browser_of_a_temporary_queue_was_shown_may_be_in_flight() -> None:
+    """INF-024: nobody reads that queue's figures, and the broker's own count it."""
+    steps = [SendStep(dest=1), Subscribe(dest=1, ack="auto"), Subscribe(dest=1, browser=True, ack="individual")]
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client")]
+    dests = [Destination("q0", "queue"), Destination("~c0", "temporary", host="c0")]
+    history = SimulatedWorld().run(Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("c0", 0)], dests, steps))
+    assert 1 in [event.in_flight for event in of(history, Counters)]  # type: ignore[attr-defined]  # Counters
+    assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
 
 
 def of(history: History, kind: type[Event], host: str = "") -> list[Event]:
