@@ -217,15 +217,19 @@ def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool 
 
 def take_back(delivery: Delivery) -> None:
     """Its broker took it back after the rollback, for it sends it again; its session may not know yet."""
-    session, ledger = delivery.session, delivery.dest.ledger
-    session.resent = True
-    if delivery.state != HELD or session.end:
-        return
+    delivery.session.resent = True
+    if delivery.state == HELD and not delivery.session.end:
+        _return(delivery)
+
+
+def _return(delivery: Delivery) -> None:
+    """Its session does not hold it any more: the broker has it again."""
+    session, ledger, undone = delivery.session, delivery.dest.ledger, delivery.rollbacks > 0
     delivery.state = RETURNED
     session.held -= 1
-    session.undone -= 1
+    session.undone -= undone
     ledger.held -= 1
-    ledger.undone -= 1
+    ledger.undone -= undone
     ledger.stirred = True
 
 
@@ -297,17 +301,13 @@ def come_back(tables: Tables, delivery: Delivery) -> None:
 
 def requeue(tables: Tables, delivery: Delivery, event: Nack) -> bool:
     """Whether a rejection puts it back for certain: then the broker delivers it again."""
-    session, ledger = delivery.session, delivery.dest.ledger
-    answered = event.result == "ok" and event.tx is None and session.traits.awaits_receipt
-    mine = delivery.state == HELD and not session.end and not delivery.is_dead_letter
+    answered = event.result == "ok" and event.tx is None and delivery.session.traits.awaits_receipt
+    mine = delivery.state == HELD and not delivery.session.end and not delivery.is_dead_letter
     if "requeue" not in tables.header.capabilities or not answered or not mine:
         return False
     _stir(delivery)
-    session.held -= 1
-    ledger.held -= 1
-    session.undone -= delivery.rollbacks > 0
-    ledger.undone -= delivery.rollbacks > 0
-    delivery.state, delivery.requeued = RETURNED, True
+    _return(delivery)
+    delivery.requeued = True
     delivery.undone_ns = min(delivery.undone_ns, event.t0)
     spend(tables, delivery.copy)
     _wait_again(tables, delivery)
