@@ -172,7 +172,9 @@ class Needless(NamedTuple):
 
 
 def needless(facts: Facts) -> list[Needless]:
-    """All of them, in virtual time: a real broker may count a message twice for a moment."""
+    """All of them, in virtual time: a real broker may count a message twice for a moment. Not where a sweep may have
+    read what was stored meanwhile.
+    """
     found: list[Needless] = []
     if not facts.paged or not facts.simulated or facts.declared.limits_disk:
         return found
@@ -182,9 +184,19 @@ def needless(facts: Facts) -> list[Needless]:
         plain = send.dest.kind == "queue" and not send.event.network
         whole = _rest_before(facts.readings, send, None) if plain else None
         own = _rest_before(send.dest.readings, send, send.dest) if whole is not None else None
-        if whole is not None and own is not None:
+        if whole is not None and own is not None and (_is_loaded(whole) or not _sweeps(facts)):
             found.append(Needless(send, own, whole, send.marks))
     return found
+
+
+def _sweeps(facts: Facts) -> bool:
+    return any(dest.applied.expire_period_ms > 0 for dest in facts.destinations.values())
+
+
+def _is_loaded(whole: Reading) -> bool:
+    """Whether all that is there is in memory for certain."""
+    charged, kept = sum(part.charged for part in whole.parts), sum(part.kept for part in whole.parts)
+    return whole.event.size == kept and (whole.event.memory_bytes or 0) >= charged
 
 
 def _rest_before(readings: list[Reading], send: Send, dest: Destination | None) -> Reading | None:

@@ -338,15 +338,26 @@ def test_nothing_is_accepted_at_once_while_memory_is_full(percent: int, verdict:
 def test_nobody_is_refused_while_there_is_room_to_the_byte(
     own: int | None, whole: int, refused: str, world: str, verdict: VerdictKind
 ) -> None:
-    entry = PolicySpec(send_fail_if_no_space=True)
+    entry = PolicySpec(send_fail_if_no_space=True, expire_period_ms=0)
     story = memory(LIMIT, generation={"memory": "G3"}, policies=[entry], world=world)
     told = {} if own is None else {"size": 3, "memory_bytes": own, "memory_limit_bytes": LIMIT}
     story.rest("q0", **told).rest("q1", size=0, memory_bytes=0).rest(None, memory_bytes=whole)
     assert kind(story.send("p0/1", result="fail", refusal=refused), "MEM-027") is verdict
 
 
-def test_a_message_in_between_may_have_taken_the_room() -> None:
+@pytest.mark.parametrize(("size", "used", "verdict"), [(1, 5000, FAILS), (1, 3000, SILENT), (2, 5000, SILENT)])
+def test_a_sweep_may_have_read_what_was_stored(size: int, used: int, verdict: VerdictKind) -> None:
+    """One message of 3,000 bytes and what it weighs beside them is there for certain."""
     story = memory(LIMIT, generation={"memory": "G3"}, policies=[PolicySpec(send_fail_if_no_space=True)])
+    story.send("p0/1", size=3000).rest("q0", size=size, memory_bytes=used, memory_limit_bytes=LIMIT)
+    story.rest("q1", size=0, memory_bytes=0).rest(None, size=size, memory_bytes=used)
+    assert kind(story.send("p0/2", result="fail", refusal="no memory"), "MEM-027") is verdict
+
+
+def test_a_message_in_between_may_have_taken_the_room() -> None:
+    story = memory(
+        LIMIT, generation={"memory": "G3"}, policies=[PolicySpec(send_fail_if_no_space=True, expire_period_ms=0)]
+    )
     story.rest("q0", size=3, memory_bytes=9, memory_limit_bytes=LIMIT).rest(None, memory_bytes=9)
     story.send("p0/1", "q1").send("p0/2", result="fail", refusal="no memory")
     assert kind(story, "MEM-027") is SILENT
