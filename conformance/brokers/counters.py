@@ -18,8 +18,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from brokerproof.conformance.brokers.line import Line, ProbeError
 from brokerproof.conformance.brokers.placeholders import filled
-from brokerproof.conformance.brokers.probing import Line, ProbeError
 from brokerproof.conformance.brokers.profile import revealed
 from brokerproof.reference_broker.core.message import QUEUE
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from brokerproof.chaos.clocks import reading
 from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
@@ -28,10 +29,11 @@ from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
+from brokerproof.conformance.brokers.line import NameRefused, ProbeError
 from brokerproof.conformance.brokers.loading import class_of, settings_of
 from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
-from brokerproof.conformance.brokers.probing import Found, NameRefused, ProbeError, probe, read_clock
+from brokerproof.conformance.brokers.probing import Found, probe, read_clock
 from brokerproof.conformance.brokers.profile import Located
 from brokerproof.conformance.brokers.promising import beside, counts_early, said, speaks_jms, unclaimed, unpromised
 from brokerproof.conformance.brokers.selector_forms import Language
@@ -396,31 +398,33 @@ class ProfileAdapter(Adapter):
                 return f"{dest.name} is a {dest.kind}, and {self.label} does not offer {need}"
         spec = program.broker
         if spec.redeliveries_max == profile.promises.redeliveries_max:
-            spec = msgspec.structs.replace(spec, redeliveries_max=None)  # nobody need tell it
+            spec = replace(spec, redeliveries_max=None)  # nobody need tell it
         if profile.operator is not None:
             if commands := strange(program):
                 return f"{self.label} is others', too, so nobody tells it {commands[0]!r}"
-            spec = msgspec.structs.replace(spec, mqsc=[])
+            spec = replace(spec, mqsc=[])
         lacking = self._settings.lacking(spec, keeps=bool(profile.restarts), stamps=self._stamps())
         if lacking:
             return f"{self.label} cannot be configured as the program asks: [settings] lacks {', '.join(lacking)}"
         return ""
 
     def _stamps(self) -> bool:
-        asked = self.located.profile.promises.capabilities is None or self._is_probed()
-        return asked and self.found().stamps
+        return self._shows_stamps() and self.found().stamps
+
+    def _shows_stamps(self) -> bool:
+        """Whether what it does with timestamps is what a probe sees."""
+        return self.located.profile.promises.capabilities is None or self._is_probed()
 
     def effective(self, program: Program) -> Program:
         profile = self.located.profile
         told = self._settings.effective(program.broker, profile.promises.generation, stamps=self._stamps())
         if told.redeliveries_max is None:
             most = profile.promises.redeliveries_max
-            told = msgspec.structs.replace(told, redeliveries_max=-1 if most == "unlimited" else most)
+            told = replace(told, redeliveries_max=-1 if most == "unlimited" else most)
         if profile.restarts and "persistent" not in self._settings:
-            told = msgspec.structs.replace(told, persistent=program.broker.persistent)
-        if profile.operator is not None:
-            told = msgspec.structs.replace(told, mqsc=program.broker.mqsc)
-        return msgspec.structs.replace(program, broker=told)
+            told = replace(told, persistent=program.broker.persistent)
+        mqsc = told.mqsc if profile.operator is None else program.broker.mqsc
+        return replace(program, broker=replace(told, mqsc=mqsc))
 
     def open(self, program: Program, laboratory: Laboratory) -> Endpoint:
         alone = self.owns(program) or not (self._shares or laboratory.crowded)
@@ -467,13 +471,16 @@ class ProfileAdapter(Adapter):
         """How clients of a kind get in. Raises ``NotApplicableError`` or ``UsageError``."""
         if via not in self._plays and len(self._plays) > 1:
             raise NotApplicableError(f"[endpoints]: {self.label} has nothing for {via} clients")
-        return way_in(self.located, self.library(via), self.values(server))
+        found = way_in(self.located, self.library(via), self.values(server))
+        if self.library(via) != STOMP or not (self._shows_stamps() and self.found().dates):
+            return found
+        names = found.names or WireNames()  # timestamps are the broker's own, so no client sends one
+        return replace(found, names=replace(names, headers={**names.headers, "timestamp": ""}))
 
     def over_stomp(self, server: Server | None) -> Access | None:
         """The way in for our own questions; None: it speaks no STOMP."""
-        return (
-            None if self.located.profile.endpoints.stomp is None else way_in(self.located, STOMP, self.values(server))
-        )
+        has = self.located.profile.endpoints.stomp is not None
+        return way_in(self.located, STOMP, self.values(server)) if has else None
 
     def figures(self, server: Server | None) -> Figures | None:
         """Who tells figures; None: nobody."""
@@ -481,9 +488,8 @@ class ProfileAdapter(Adapter):
         if counters is None:
             return None
         kind = class_of(self.located, "counters.kind", counters.kind, KINDS)
-        return cast(
-            "Figures", kind(self.located, self.values(server), self.over_stomp(server) or self.access(STOMP, server))
-        )
+        access = self.over_stomp(server) or self.access(STOMP, server)
+        return cast("Figures", kind(self.located, self.values(server), access))
 
 
 def loaded(located: Located) -> type[Adapter] | None:

@@ -15,7 +15,8 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
 from brokerproof.chaos.rates import REAL, Rate, rate_of
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
-from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, read_clock, stamps
+from brokerproof.conformance.brokers.line import ANSWER_MS, Line, ProbeError
+from brokerproof.conformance.brokers.probing import MEANT, read_clock, stamps
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from brokerproof.chaos.brokers.jolokia import JolokiaFailed
 from brokerproof.conformance.brokers.base import Access
-from brokerproof.conformance.brokers.probing import Line, ProbeError
+from brokerproof.conformance.brokers.line import Line, ProbeError
 from brokerproof.conformance.experiment.exits import SuiteProblem, UsageError
 from brokerproof.conformance.operating import advice, measuring
 from brokerproof.conformance.operating.addresses import HTTP, MESSAGING, OPENWIRE, STOMP, Address, address

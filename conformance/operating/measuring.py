@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from brokerproof.conformance.brokers.probing import ANSWER_MS, Line, ProbeError
+from brokerproof.conformance.brokers.line import ANSWER_MS, Line, ProbeError
 from brokerproof.conformance.operating.offset import FOREVER_MS, Offset, Reading, joined
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import secrets
 import socket
 from typing import TYPE_CHECKING, Final
 
-from brokerproof.conformance.brokers.probing import ANSWER_MS, CONNECT_MS, ProbeError
+from brokerproof.conformance.brokers.line import ANSWER_MS, CONNECT_MS, ProbeError
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.connections import (
     CONNECTION_ERROR,

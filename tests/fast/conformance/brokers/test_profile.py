@@ -182,6 +182,21 @@ def test_that_a_broker_stamps_is_found_whatever_its_profile_claims(
         assert (told.timestamping is not None) is seen
 
 
+@pytest.mark.parametrize("dates", [True, False])
+def test_to_a_broker_that_dates_messages_no_client_sends_a_timestamp(
+    dates: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves expirations as they are, so it does not stamp as ActiveMQ's plug-in does."""
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, dates=dates))
+    jms = 'profiles = ["jms"]\ncapabilities = ["ttl"]'
+    for words, seen in (("", dates), ('capabilities = ["ttl"]', dates), (jms, False)):
+        told = ProfileAdapter(parsed(f'[names.stomp.headers]\ndelay = ""\n[promises]\n{words}\n'))
+        access = told.access("stomp", None)
+        assert access.names is not None
+        assert access.names.headers == {"delay": ""} | ({"timestamp": ""} if seen else {})
+        assert told.effective(programs()["equal-delays"]).broker.timestamping is None
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'

@@ -15,16 +15,8 @@ import pytest
 from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
-from brokerproof.conformance.brokers.probing import (
-    Line,
-    NameRefused,
-    NoReceipt,
-    ProbeError,
-    ProbeLine,
-    probe,
-    refused_forms,
-    taken_versions,
-)
+from brokerproof.conformance.brokers.line import Line, NameRefused, NoReceipt, ProbeError, ProbeLine
+from brokerproof.conformance.brokers.probing import moves, probe, refused_forms, stamps, taken_versions
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -93,7 +85,7 @@ def test_the_name_is_shown_as_the_profile_makes_it() -> None:
 
 def test_a_probe_goes_on_where_a_receipt_is_missing_and_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """As go-stomp, which gives none for SUBSCRIBE."""
-    monkeypatch.setattr("brokerproof.conformance.brokers.probing.ABSENT_MS", 1)
+    monkeypatch.setattr("brokerproof.conformance.brokers.line.ABSENT_MS", 1)
 
     def silent(frame: Frame) -> Frame | None:
         return None if frame.command == "SUBSCRIBE" else selective(frame)
@@ -137,6 +129,28 @@ def test_forms_of_selectors_that_a_broker_refuses_are_found() -> None:
     with scripted(plain) as port:
         access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
         assert refused_forms(access, "1") == ("BETWEEN", "words of any case")
+
+
+@pytest.mark.parametrize("told", [(False, False), (True, False), (True, True)])
+def test_a_broker_that_dates_messages_need_not_move_their_ends(
+    told: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokerproof.conformance.brokers.line.ABSENT_MS", 1)
+    dates, moved = told
+
+    def answer(frame: Frame) -> Frame:
+        if frame.command != "SEND":
+            return selective(frame)
+        sent_ms = int(frame.headers["timestamp"])
+        headers = {"timestamp": str(sent_ms + dates), "expires": str(int(frame.headers.get("expires", 0)) + moved)}
+        return Frame("MESSAGE", headers, frame.body)
+
+    with scripted(answer) as port:
+        access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
+        for question, found in zip((stamps, moves), told, strict=True):
+            with ProbeLine(access) as line:
+                line._unanswered.add("SEND")  # its answer is the message
+                assert question(line, "1") is found
 
 
 def test_versions_that_a_broker_takes_from_who_offers_no_other_are_found() -> None:

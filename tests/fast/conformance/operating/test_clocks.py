@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brokerproof.conformance.brokers.probing import ProbeError
+from brokerproof.conformance.brokers.line import ProbeError
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK, SUITE, USAGE, VIOLATED
 from brokerproof.conformance.operating import advice, clocks, measuring
