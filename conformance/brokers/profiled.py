@@ -284,7 +284,8 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        return unpromised(self.located.profile.promises, requirement, marks=self._marks())
+        dates = self._is_probed() and self.found().dates
+        return unpromised(self.located.profile.promises, requirement, marks=self._marks(), dates=dates)
 
     def unclaimed(self, requirement: Requirement) -> str:
         return unclaimed(self.located.profile, requirement, set(self._plays.values()))

@@ -44,8 +44,10 @@ def counts_early(promises: Promises) -> bool:
     return promises.generation.get("in-flight") == "assigned"
 
 
-def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> str:
-    """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so."""
+def unpromised(promises: Promises, requirement: Requirement, *, marks: bool, dates: bool = False) -> str:
+    """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so;
+    ``dates``: the broker writes its own time into each message, and leaves the expiration as it is.
+    """
     claimed = promises.profiles
     applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
     why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
@@ -54,6 +56,8 @@ def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> 
             applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
     if applies and not marks and any(one.name == "unmarked" for one in requirement.outcomes):
         applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
+    if applies and dates and {one.name for one in requirement.outcomes} == {"untouched", "changed"}:
+        applies, why = False, "names.stomp.headers timestamp: the broker writes its own time there"
     return "" if applies else why
 
 

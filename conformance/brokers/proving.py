@@ -15,7 +15,7 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart
 from brokerproof.chaos.rates import REAL, Rate, rate_of
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
-from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, read_clock, stamps
+from brokerproof.conformance.brokers.probing import ANSWER_MS, MEANT, Line, ProbeError, dates, read_clock
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -171,9 +171,9 @@ def begun_again(adapter: ProfileAdapter, launcher: Launcher) -> str:
 
 def _stamping(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter, BrokerSpec(timestamping=TimeStampingSpec())) as running, Line(running.access) as line:
-        done = stamps(line, f"bp{secrets.token_hex(4)}")
-    text = "a client's timestamp is replaced" if done else "a client's timestamp is not replaced"
-    return Proof("settings.timestamping", "ok" if done else "wrong", text)
+        missed = [word for word in ("timestamp", "expires") if not dates(line, f"bp{secrets.token_hex(4)}", word)]
+    text = f"a client's {' and '.join(missed)} is not replaced" if missed else "a client's timestamp is replaced"
+    return Proof("settings.timestamping", "wrong" if missed else "ok", text)
 
 
 def _counters(adapter: ProfileAdapter) -> Proof:

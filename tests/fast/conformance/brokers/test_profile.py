@@ -182,6 +182,17 @@ def test_that_a_broker_stamps_is_found_whatever_its_profile_claims(
         assert (told.timestamping is not None) is seen
 
 
+@pytest.mark.parametrize("dates", [True, False])
+def test_who_writes_its_own_time_promises_no_producer_its_timestamp(
+    dates: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, dates=dates))
+    told = ProfileAdapter(parsed('[promises]\nprofiles = ["core"]\n'))
+    lacking = [one.id for one in default_catalogue().judged() if "its own time" in told.unpromised(one)]
+    assert lacking == (["TSP-007"] if dates else [])
+    assert told.effective(programs()["equal-delays"]).broker.timestamping is None
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'

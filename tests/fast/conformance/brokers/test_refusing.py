@@ -21,6 +21,7 @@ from brokerproof.conformance.brokers.probing import (
     NoReceipt,
     ProbeError,
     ProbeLine,
+    dates,
     probe,
     refused_forms,
     taken_versions,
@@ -186,3 +187,16 @@ class Counting:
 
     def message(self, _wait_ms: int) -> Frame | None:
         return self._kept.pop(0) if self._consumes and self._kept else None
+
+
+@pytest.mark.parametrize(("moved", "found"), [({"timestamp"}, [True, False]), ({"timestamp", "expires"}, [True, True]),
+                                              (set(), [False, False])])  # fmt: skip
+def test_a_broker_may_write_its_own_time_and_leave_the_expiration(moved: set[str], found: list[bool]) -> None:
+    """As HornetQ does: that is no time-stamping, which keeps the time to live."""
+
+    def answers(line: SimpleNamespace, *_: str, **told: str) -> None:
+        line.frame = Frame("MESSAGE", {word: "1" if word in moved else said for word, said in told.items()})
+
+    line: Any = SimpleNamespace(subscribe=lambda _: None)
+    line.send, line.message = partial(answers, line), lambda _: line.frame
+    assert [dates(line, "q", word) for word in ("timestamp", "expires")] == found
