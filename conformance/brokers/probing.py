@@ -226,7 +226,7 @@ def probe(access: Access) -> Found:
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
     found = {name for name, answer in told.items() if answer.result()}
     found |= {"ttl"} if "broker-ttl" in found else set()
-    dated, stamped = "dates" in found, {"dates", "expires"} <= found
+    stamped, dated = {"dates", "expires"} <= found, {"dates", "expires"} & found == {"dates"}
     capabilities = [*(["monitor"] if monitored else []), *(found - {"dates", "expires"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
@@ -234,16 +234,8 @@ def probe(access: Access) -> Found:
     unasked = {"dates", "expires", *(() if "broker-ttl" in found else ("broker-ttl",))}
     asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
     refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
-    return Found(
-        sorted(capabilities),
-        stamped,
-        marked.result(),
-        server,
-        asked,
-        refused,
-        taken_versions(access),
-        dated and not stamped,
-    )
+    older = taken_versions(access)
+    return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, older, dated)
 
 
 def taken_versions(access: Access) -> tuple[str, ...]:

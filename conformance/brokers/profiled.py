@@ -21,7 +21,7 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.agents.provider import Provider
-from brokerproof.conformance.brokers import casting
+from brokerproof.conformance.brokers import casting, promising
 from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.class_path import class_path
@@ -33,7 +33,7 @@ from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, NameRefused, ProbeError, probe, read_clock
 from brokerproof.conformance.brokers.profile import Located
-from brokerproof.conformance.brokers.promising import beside, counts_early, said, speaks_jms, unclaimed, unpromised
+from brokerproof.conformance.brokers.promising import beside, counts_early, said, speaks_jms, unclaimed
 from brokerproof.conformance.brokers.selector_forms import Language
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
@@ -284,8 +284,8 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        dates = self._is_probed() and self.found().dates
-        return unpromised(self.located.profile.promises, requirement, marks=self._marks(), dates=dates)
+        silent = promising.untold(self.found()) if self._is_probed() else {}
+        return promising.unpromised(self.located.profile.promises, requirement, marks=self._marks(), untold=silent)
 
     def unclaimed(self, requirement: Requirement) -> str:
         return unclaimed(self.located.profile, requirement, set(self._plays.values()))

@@ -182,15 +182,21 @@ def test_that_a_broker_stamps_is_found_whatever_its_profile_claims(
         assert (told.timestamping is not None) is seen
 
 
-@pytest.mark.parametrize("dates", [True, False])
-def test_who_writes_its_own_time_promises_no_producer_its_timestamp(
-    dates: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, dates=dates))
-    told = ProfileAdapter(parsed('[promises]\nprofiles = ["core"]\n'))
-    lacking = [one.id for one in default_catalogue().judged() if "its own time" in told.unpromised(one)]
-    assert lacking == (["TSP-007"] if dates else [])
-    assert told.effective(programs()["equal-delays"]).broker.timestamping is None
+@pytest.mark.parametrize("told", [True, False])
+def test_what_arrives_cannot_show_is_not_judged(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who claims that messages are persistent is held to it, also where no message says it of itself."""
+    found = Found(["ttl", *(["persistent"] if told else [])], stamps=False, dates=not told)
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: found)
+    words = '[promises]\nprofiles = ["core"]\ncapabilities = ["persistent", "ttl"]\n'
+    adapter = ProfileAdapter(parsed(words))
+    untold = {one.id: adapter.unpromised(one) for one in default_catalogue().judged()}
+    assert {id_ for id_, why in untold.items() if "names.stomp.headers" in why} == (
+        set() if told else {"GEN-131", "TSP-007"}
+    )
+    assert untold["GEN-080"] == ""
+    assert adapter.effective(programs()["equal-delays"]).broker.timestamping is None
+    said_it = ProfileAdapter(parsed('[promises]\nprofiles = ["core", "jms"]\ncapabilities = ["persistent"]\n'))
+    assert not any("names.stomp.headers" in said_it.unpromised(one) for one in default_catalogue().judged())
 
 
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
