@@ -37,6 +37,8 @@ MOVED_S = 6.0
 _COUNT = 3
 #: A client's heart-beats while it is watched being silent.
 _BEAT_MS = 500
+#: How long a process may need to end, when it answers no more.
+_ENDING_MS = 1000
 _UNTOLD, _STILL = "the broker does not tell", "did not move"
 #: What makes a profile's line doubtful, not its broker.
 _SUSPECT = (_UNTOLD, _STILL)
@@ -98,9 +100,16 @@ class _Running:
         self.access = self._adapter.access(STOMP, self.server)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.server is not None:
-            self._adapter.servers.give_back(self.server, spoilt=True)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self.server is None:
+            return
+        process = self.server.launcher.process
+        # What dies closes its sockets first.
+        code = process.wait(_ENDING_MS) if isinstance(error, OSError | ProbeError) else None
+        log = process.log_tail()
+        self._adapter.servers.give_back(self.server, spoilt=True)
+        if code is not None:
+            raise ProbeError(f"the broker ended by itself, exit code {code}; end of its log:\n{log.strip()}") from error
 
 
 def _marks(adapter: ProfileAdapter) -> Proof:

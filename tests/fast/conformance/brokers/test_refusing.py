@@ -200,3 +200,23 @@ def test_a_broker_may_write_its_own_time_and_leave_the_expiration(moved: set[str
     line: Any = SimpleNamespace(subscribe=lambda _: None)
     line.send, line.message = partial(answers, line), lambda _: line.frame
     assert [dates(line, "q", word) for word in ("timestamp", "expires")] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(None, "refused"), (1, "exit code 1; end of its log:\nstarted\nundefined method 'x' (NoMethodError)")],
+)
+def test_a_broker_that_a_question_has_ended_is_said_to_have_died(code: int | None, said: str) -> None:
+    """As stompserver, which what comes back ends."""
+    process = SimpleNamespace(wait=lambda _: code, log_tail=lambda: "started\nundefined method 'x' (NoMethodError)\n")
+    server = SimpleNamespace(launcher=SimpleNamespace(process=process))
+    given_back: list[Any] = []
+    servers = SimpleNamespace(give_back=lambda one, *, spoilt: given_back.append((one, spoilt)))
+    located = SimpleNamespace(profile=SimpleNamespace(start=object()))
+    adapter: Any = SimpleNamespace(
+        located=located, servers=servers, server=lambda *_, **__: server, access=lambda *_: None
+    )
+    with pytest.raises((ProbeError, OSError)) as caught, proving._Running(adapter):
+        raise ConnectionRefusedError("refused")
+    assert said in str(caught.value)
+    assert given_back == [(server, True)]
