@@ -191,7 +191,7 @@ class MqttAgent(AsyncAgent):
         def greeted(*told: Any) -> None:
             reason = told[1 + _REASON]
             if reason.value >= _FAILURE:
-                self.refuse(key, str(reason.value), str(reason))
+                self._turned_away(name, reason)
                 return
             options = SubscribeOptions(qos=1, noLocal=operation.no_local)
             client.subscribe(self.names.address(operation.dest), options=options)
@@ -201,11 +201,17 @@ class MqttAgent(AsyncAgent):
             if refused is None:
                 self.resolve(key)
             else:
-                self.refuse(key, str(refused.value), str(refused))
+                self._turned_away(name, refused)
 
         client.on_connect, client.on_subscribe = greeted, attached
         client.on_message = lambda c, _, message: self._delivered(name, c, message)
         return key
+
+    def _turned_away(self, consumer: str, reason: Any) -> None:
+        """No such consumer. Its connection ends, too: a session goes on giving, and its name may be used again."""
+        self.refuse(("consumer", consumer), str(reason.value), str(reason))
+        self.detach(consumer)
+        self._release(consumer)
 
     def _delivered(self, consumer: str, client: mqtt.Client, message: mqtt.MQTTMessage) -> None:
         if consumer not in self.consumers:

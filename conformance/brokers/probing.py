@@ -45,7 +45,7 @@ class Found(Struct, eq=False):
     """What the probes found."""
 
     capabilities: list[str]
-    #: The broker replaces the timestamp that a client sends, and moves the expiration by as much.
+    #: The broker replaces the timestamp that a client sends, and the expiration as well.
     stamps: bool
     #: A message that comes again says so.
     marks: bool = True
@@ -57,7 +57,7 @@ class Found(Struct, eq=False):
     refused: tuple[str, ...] = ()
     #: Versions before the newest that it takes from who offers no other.
     versions: tuple[str, ...] = ()
-    #: It replaces the timestamp alone.
+    #: The broker replaces the timestamp alone.
     dates: bool = False
 
 
@@ -83,7 +83,7 @@ def probe(access: Access) -> Found:
         "selectors": _selectors,
         "transactions": _transactions,
     }
-    questions |= {"stamps": stamps, "moves": moves}
+    questions |= {"dates": dates, "expires": partial(dates, word="expires")}
     # They need several connections.
     longer = {"durables": _durables, "browsers": _browsers}
     with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
@@ -94,16 +94,16 @@ def probe(access: Access) -> Found:
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
     found = {name for name, answer in told.items() if answer.result()}
     found |= {"ttl"} if "broker-ttl" in found else set()
-    moved = {"stamps", "moves"} <= found
-    capabilities = [*(["monitor"] if monitored else []), *(found - {"stamps", "moves"})]
+    stamped, dated = {"dates", "expires"} <= found, {"dates", "expires"} & found == {"dates"}
+    capabilities = [*(["monitor"] if monitored else []), *(found - {"dates", "expires"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
     # Whoever has no header for a life was not asked for one.
-    unasked = {"stamps", "moves"} | ({"broker-ttl"} - found)
+    unasked = {"dates", "expires", *(() if "broker-ttl" in found else ("broker-ttl",))}
     asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
     refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
-    dates, versions = "stamps" in found and not moved, taken_versions(access)
-    return Found(sorted(capabilities), moved, marked.result(), server, asked, refused, versions, dates)
+    older = taken_versions(access)
+    return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, older, dated)
 
 
 def taken_versions(access: Access) -> tuple[str, ...]:
@@ -292,24 +292,14 @@ def _transactions(line: Line, name: str) -> bool:
     return found is not None and found.body == b"committed"
 
 
-def stamps(line: Line, name: str) -> bool:
-    """The client's timestamp is replaced."""
-    queue = f"/queue/{name}"
+def dates(line: Line, name: str, word: str = "timestamp") -> bool:
+    """The client's timestamp, or expiration, is replaced."""
     sent_ms = _now_ms() - 3_600_000
-    line.subscribe(queue)
-    line.send(queue, "stamped", timestamp=str(sent_ms))
+    told = {"timestamp": str(sent_ms), "expires": str(sent_ms + 7_200_000)}
+    line.subscribe(f"/queue/{name}")
+    line.send(f"/queue/{name}", "stamped", **told)
     found = line.message(ANSWER_MS)
-    return found is not None and found.headers.get("timestamp") not in {None, str(sent_ms)}
-
-
-def moves(line: Line, name: str) -> bool:
-    """With a timestamp that is an hour old the expiration comes an hour later."""
-    queue = f"/queue/{name}"
-    sent_ms, ends_ms = _now_ms() - 3_600_000, _now_ms() + 3_600_000
-    line.subscribe(queue)
-    line.send(queue, "moved", timestamp=str(sent_ms), expires=str(ends_ms))
-    found = line.message(ANSWER_MS)
-    return found is not None and found.headers.get("expires") not in {None, str(ends_ms)}
+    return found is not None and found.headers.get(word) not in {None, told[word]}
 
 
 def _marks(access: Access, queue: str) -> bool:

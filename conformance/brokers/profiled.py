@@ -22,7 +22,7 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.agents.provider import Provider
-from brokerproof.conformance.brokers import casting
+from brokerproof.conformance.brokers import casting, promising
 from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.class_path import class_path
@@ -35,7 +35,6 @@ from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, probe, read_clock
 from brokerproof.conformance.brokers.profile import Located
-from brokerproof.conformance.brokers.promising import beside, counts_early, said, speaks_jms, unclaimed, unpromised
 from brokerproof.conformance.brokers.selector_forms import Language
 from brokerproof.conformance.brokers.servers import Server, Servers
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
@@ -248,7 +247,7 @@ class ProfileAdapter(Adapter):
         profile = self.located.profile
         promises = profile.promises
         claimed = promises.capabilities
-        words = {*self.found().capabilities, *said(profile)} if claimed is None else set(claimed)
+        words = {*self.found().capabilities, *promising.said(profile)} if claimed is None else set(claimed)
         if promises.reject not in {None, "dead-letter"}:
             words -= {"nack", "dead-letter"}
             words |= {"requeue"} if promises.reject == "redeliver" else set()
@@ -270,7 +269,7 @@ class ProfileAdapter(Adapter):
         if "broker-ttl" in words:
             words.add("ttl")  # a life is a life, whoever counts it (``casting.py``)
         if profile.counters is not None:
-            words |= {"counters"} | ({"counts-when-assigned"} if counts_early(promises) else set())
+            words |= {"counters"} | ({"counts-when-assigned"} if promising.counts_early(promises) else set())
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
                 words.add("memory-counters")
         if profile.restarts:
@@ -286,10 +285,11 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        return unpromised(self.located.profile.promises, requirement, marks=self._marks())
+        silent = promising.untold(self.found()) if self._is_probed() else {}
+        return promising.unpromised(self.located.profile.promises, requirement, marks=self._marks(), untold=silent)
 
     def unclaimed(self, requirement: Requirement) -> str:
-        return unclaimed(self.located.profile, requirement, set(self._plays.values()))
+        return promising.unclaimed(self.located.profile, requirement, set(self._plays.values()))
 
     def _marks(self) -> bool:
         """Whether a message that comes again says so."""
@@ -325,7 +325,7 @@ class ProfileAdapter(Adapter):
         kind = next(iter(plays.values()))
         return casting.cast(
             program,
-            [*self.capabilities(), *beside(self.located.profile, self._unsaid(), jms=self.pulls)],
+            [*self.capabilities(), *promising.beside(self.located.profile, self._unsaid(), jms=self.pulls)],
             list(plays),
             stamps=kind not in WORDS or bool({**WORDS[kind], **self._names(kind).headers}["expiration"]),
             queues=kind not in WORDS or bool(self._names(kind).queue),
@@ -345,11 +345,12 @@ class ProfileAdapter(Adapter):
 
     def _is_probed(self) -> bool:
         """Whether it is asked for what its profile cannot say: whoever claims JMS has said it."""
-        return self.located.profile.endpoints.stomp is not None and not speaks_jms(self.located.profile, jms=self.pulls)
+        profile = self.located.profile
+        return profile.endpoints.stomp is not None and not promising.speaks_jms(profile, jms=self.pulls)
 
     def language(self) -> Language:
         """What its selectors understand. Raises ``SuiteProblem``."""
-        jms = speaks_jms(self.located.profile, jms=self.pulls)
+        jms = promising.speaks_jms(self.located.profile, jms=self.pulls)
         named = {via: self._names(kind).identifiers for via, kind in self._plays.items() if kind in WORDS}
         probed = self._is_probed() and "selectors" in self.capabilities()
         return Language(jms, named, self.found().refused if probed else ())
@@ -376,8 +377,7 @@ class ProfileAdapter(Adapter):
         return {word for headers in told for word, header in headers.items() if not header}
 
     def _names(self, kind: str) -> WireNames:
-        found: WireNames = getattr(self.located.profile.names, kind)
-        return found
+        return cast("WireNames", getattr(self.located.profile.names, kind))
 
     def refusal(self, program: Program) -> str:
         profile, clock = self.located.profile, program.broker_host().clock

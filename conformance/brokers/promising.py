@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from brokerproof.conformance.brokers.switches import BY_SETTING
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.brokers.probing import Found
     from brokerproof.conformance.brokers.profile import Profile, Promises
     from brokerproof.conformance.requirements.catalogue import Requirement
 
@@ -28,6 +29,11 @@ _HEADERS: Final = {
 }
 
 
+#: A message arrives with the timestamp that it was sent with, or the delivery mode.
+_TIMESTAMP: Final = "TSP-007"
+_MODE: Final = "GEN-131"
+
+
 def said(profile: Profile) -> dict[str, str]:
     """Capability -> the line that promises it, whatever a probe finds."""
     if profile.endpoints.stomp is None:
@@ -44,8 +50,10 @@ def counts_early(promises: Promises) -> bool:
     return promises.generation.get("in-flight") == "assigned"
 
 
-def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> str:
-    """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so."""
+def unpromised(promises: Promises, requirement: Requirement, *, marks: bool, untold: Mapping[str, str]) -> str:
+    """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so;
+    ``untold``: of which requirements nothing can be seen in what arrives, and why.
+    """
     claimed = promises.profiles
     applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
     why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
@@ -54,7 +62,17 @@ def unpromised(promises: Promises, requirement: Requirement, *, marks: bool) -> 
             applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
     if applies and not marks and any(one.name == "unmarked" for one in requirement.outcomes):
         applies, why = False, "names.stomp.headers redelivered: it does not mark what it delivers again"
-    return "" if applies else why
+    return untold.get(requirement.id, "") if applies else why
+
+
+def untold(found: Found) -> dict[str, str]:
+    """Requirements about what a message says when it arrives, and what a probe saw that it does not say."""
+    said = {}
+    if found.dates:
+        said[_TIMESTAMP] = "names.stomp.headers timestamp: the broker writes its own time there"
+    if "persistent" not in found.capabilities:
+        said[_MODE] = "names.stomp.headers persistent: what arrives does not say it"
+    return said
 
 
 def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from brokerproof.chaos.rates import REAL, Rate, rate_of
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.line import ANSWER_MS, Line, ProbeError
-from brokerproof.conformance.brokers.probing import MEANT, read_clock, stamps
+from brokerproof.conformance.brokers.probing import MEANT, dates, read_clock
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -38,6 +38,8 @@ MOVED_S = 6.0
 _COUNT = 3
 #: A client's heart-beats while it is watched being silent.
 _BEAT_MS = 500
+#: How long a process may need to end, when it answers no more.
+_ENDING_MS = 1000
 _UNTOLD, _STILL = "the broker does not tell", "did not move"
 #: What makes a profile's line doubtful, not its broker.
 _SUSPECT = (_UNTOLD, _STILL)
@@ -99,9 +101,16 @@ class _Running:
         self.access = self._adapter.access(STOMP, self.server)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.server is not None:
-            self._adapter.servers.give_back(self.server, spoilt=True)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self.server is None:
+            return
+        process = self.server.launcher.process
+        # What dies closes its sockets first.
+        code = process.wait(_ENDING_MS) if isinstance(error, OSError | ProbeError) else None
+        log = process.log_tail()
+        self._adapter.servers.give_back(self.server, spoilt=True)
+        if code is not None:
+            raise ProbeError(f"the broker ended by itself, exit code {code}; end of its log:\n{log.strip()}") from error
 
 
 def _marks(adapter: ProfileAdapter) -> Proof:
@@ -172,9 +181,9 @@ def begun_again(adapter: ProfileAdapter, launcher: Launcher) -> str:
 
 def _stamping(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter, BrokerSpec(timestamping=TimeStampingSpec())) as running, Line(running.access) as line:
-        done = stamps(line, f"bp{secrets.token_hex(4)}")
-    text = "a client's timestamp is replaced" if done else "a client's timestamp is not replaced"
-    return Proof("settings.timestamping", "ok" if done else "wrong", text)
+        missed = [word for word in ("timestamp", "expires") if not dates(line, f"bp{secrets.token_hex(4)}", word)]
+    text = f"a client's {' and '.join(missed)} is not replaced" if missed else "a client's timestamp is replaced"
+    return Proof("settings.timestamping", "wrong" if missed else "ok", text)
 
 
 def _counters(adapter: ProfileAdapter) -> Proof:

@@ -213,8 +213,9 @@ def hangs_up_silently(_facts: Facts, probe: Probe) -> Findings:
 
 
 def over_stomp(facts: Facts) -> list[Probe]:
-    """Peers that speak STOMP, with a good hello."""
-    return [p for p in facts.rows(_probes) if p.said.via == "stomp" and p.said.hello == "good" and not p.said.deaf]
+    """Peers that speak STOMP, with a good hello: its numbers are none below 0, or nothing is specified."""
+    peers = (p for p in facts.rows(_probes) if p.said.via == "stomp" and p.said.hello == "good" and not p.said.deaf)
+    return [p for p in peers if min(p.said.offer_ms) >= 0]
 
 
 @rule("INA-024", over=over_stomp)

@@ -12,6 +12,7 @@ pytest.importorskip("paho.mqtt")
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
 from brokerproof.conformance.agents.mqtt_agent import MqttAgent
 from brokerproof.conformance.experiment import operations as ops
@@ -24,9 +25,12 @@ HEADERS: ops.Headers = {"correlation-id": "request-1", "type": "order", "trip_id
 class Client:
     """What the library offers of one."""
 
-    on_connect = on_subscribe = on_message = None
+    on_connect: Any = None
+    on_subscribe: Any = None
+    on_message: Any = None
 
     def __init__(self) -> None:
+        self.is_gone = False
         self.published: list[tuple[bytes, Properties]] = []
         self.acknowledged: list[int] = []
 
@@ -42,7 +46,11 @@ class Client:
         self.acknowledged.append(mid)
 
     def disconnect(self) -> None:
-        """Done."""
+        """Remember it."""
+        self.is_gone = True
+
+    def subscribe(self, _: str, **__: Any) -> None:
+        """Asked."""
 
     def socket(self) -> None:
         """There is none."""
@@ -54,14 +62,15 @@ class Talk:
     def __init__(self, agent: Piped[MqttAgent]) -> None:
         self.agent = agent
         self.dialled: list[tuple[str, dict[str, Any]]] = []
-        self.client = Client()
+        self.client = self.consuming = Client()
         own: Any = agent.agent
         own.connected, own._own_id, own._sending = True, "run-c0", self.client
         own._dialled = self._dial
 
     def _dial(self, client_id: str, **options: Any) -> Client:
         self.dialled.append((client_id, options))
-        return Client()
+        self.consuming = Client()
+        return self.consuming
 
     def come(self, consumer: str, dest: str, durable: str = "") -> dict[str, Any]:
         """How a consumer's connection is dialled."""
@@ -97,6 +106,18 @@ def test_a_durable_name_that_turns_to_another_topic_begins_a_new_session(talk: T
     assert talk.come("c0/4", "topic://t1", "d")["clean"] is False
     assert talk.come("c0/5", "topic://t0") == {"window": 1000, "keeps": False, "clean": True}
     assert {name for name, _ in talk.dialled[:4]} == {"run-c0-d"}
+
+
+@pytest.mark.parametrize("callback", ["on_connect", "on_subscribe"])
+def test_a_consumer_that_was_refused_holds_no_connection(talk: Talk, callback: str) -> None:
+    talk.come("c0/1", "topic://t0", "d")
+    client = talk.consuming
+    refusal = ReasonCode(PacketTypes.SUBACK if callback == "on_subscribe" else PacketTypes.CONNACK, "Not authorized")
+    getattr(client, callback)(client, None, 1, [refusal] if callback == "on_subscribe" else refusal, None)
+    assert talk.agent.reply(1)["fail"]["text"] == "Not authorized"
+    assert client.is_gone
+    client.on_message(client, None, mqtt.MQTTMessage(mid=1))
+    assert ("c0/1", "") not in talk.agent.agent.held
 
 
 def test_a_name_that_was_given_up_begins_afresh(talk: Talk) -> None:

@@ -197,6 +197,23 @@ def test_to_a_broker_that_dates_messages_no_client_sends_a_timestamp(
         assert told.effective(programs()["equal-delays"]).broker.timestamping is None
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_what_arrives_cannot_show_is_not_judged(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who claims that messages are persistent is held to it, also where no message says it of itself."""
+    found = Found(["ttl", *(["persistent"] if told else [])], stamps=False, dates=not told)
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: found)
+    words = '[promises]\nprofiles = ["core"]\ncapabilities = ["persistent", "ttl"]\n'
+    adapter = ProfileAdapter(parsed(words))
+    untold = {one.id: adapter.unpromised(one) for one in default_catalogue().judged()}
+    assert {id_ for id_, why in untold.items() if "names.stomp.headers" in why} == (
+        set() if told else {"GEN-131", "TSP-007"}
+    )
+    assert untold["GEN-080"] == ""
+    assert adapter.effective(programs()["equal-delays"]).broker.timestamping is None
+    said_it = ProfileAdapter(parsed('[promises]\nprofiles = ["core", "jms"]\ncapabilities = ["persistent"]\n'))
+    assert not any("names.stomp.headers" in said_it.unpromised(one) for one in default_catalogue().judged())
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'

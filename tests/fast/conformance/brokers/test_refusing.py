@@ -16,7 +16,7 @@ from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
 from brokerproof.conformance.brokers.line import Line, NameRefused, NoReceipt, ProbeError, ProbeLine
-from brokerproof.conformance.brokers.probing import moves, probe, refused_forms, stamps, taken_versions
+from brokerproof.conformance.brokers.probing import dates, probe, refused_forms, taken_versions
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -131,28 +131,6 @@ def test_forms_of_selectors_that_a_broker_refuses_are_found() -> None:
         assert refused_forms(access, "1") == ("BETWEEN", "words of any case")
 
 
-@pytest.mark.parametrize("told", [(False, False), (True, False), (True, True)])
-def test_a_broker_that_dates_messages_need_not_move_their_ends(
-    told: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("brokerproof.conformance.brokers.line.ABSENT_MS", 1)
-    dates, moved = told
-
-    def answer(frame: Frame) -> Frame:
-        if frame.command != "SEND":
-            return selective(frame)
-        sent_ms = int(frame.headers["timestamp"])
-        headers = {"timestamp": str(sent_ms + dates), "expires": str(int(frame.headers.get("expires", 0)) + moved)}
-        return Frame("MESSAGE", headers, frame.body)
-
-    with scripted(answer) as port:
-        access = Access(port=port, url=STOMP_URL, names=WireNames(queue="q.{name}"))
-        for question, found in zip((stamps, moves), told, strict=True):
-            with ProbeLine(access) as line:
-                line._unanswered.add("SEND")  # its answer is the message
-                assert question(line, "1") is found
-
-
 def test_versions_that_a_broker_takes_from_who_offers_no_other_are_found() -> None:
     for versions in (["1.2"], ["1.2", "1.1"], ["1.2", "1.0"]):
         with scripted(selective, versions=versions) as port:
@@ -200,3 +178,36 @@ class Counting:
 
     def message(self, _wait_ms: int) -> Frame | None:
         return self._kept.pop(0) if self._consumes and self._kept else None
+
+
+@pytest.mark.parametrize(("moved", "found"), [({"timestamp"}, [True, False]), ({"timestamp", "expires"}, [True, True]),
+                                              (set(), [False, False])])  # fmt: skip
+def test_a_broker_may_write_its_own_time_and_leave_the_expiration(moved: set[str], found: list[bool]) -> None:
+    """As HornetQ does: that is no time-stamping, which keeps the time to live."""
+
+    def answers(line: SimpleNamespace, *_: str, **told: str) -> None:
+        line.frame = Frame("MESSAGE", {word: "1" if word in moved else said for word, said in told.items()})
+
+    line: Any = SimpleNamespace(subscribe=lambda _: None)
+    line.send, line.message = partial(answers, line), lambda _: line.frame
+    assert [dates(line, "q", word) for word in ("timestamp", "expires")] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(None, "refused"), (1, "exit code 1; end of its log:\nstarted\nundefined method 'x' (NoMethodError)")],
+)
+def test_a_broker_that_a_question_has_ended_is_said_to_have_died(code: int | None, said: str) -> None:
+    """As stompserver, which what comes back ends."""
+    process = SimpleNamespace(wait=lambda _: code, log_tail=lambda: "started\nundefined method 'x' (NoMethodError)\n")
+    server = SimpleNamespace(launcher=SimpleNamespace(process=process))
+    given_back: list[Any] = []
+    servers = SimpleNamespace(give_back=lambda one, *, spoilt: given_back.append((one, spoilt)))
+    located = SimpleNamespace(profile=SimpleNamespace(start=object()))
+    adapter: Any = SimpleNamespace(
+        located=located, servers=servers, server=lambda *_, **__: server, access=lambda *_: None
+    )
+    with pytest.raises((ProbeError, OSError)) as caught, proving._Running(adapter):
+        raise ConnectionRefusedError("refused")
+    assert said in str(caught.value)
+    assert given_back == [(server, True)]

@@ -122,6 +122,8 @@ def test_silence_is_noticed_in_its_window(
         ("INA-009", (SILENT, ""), {"connector": {"use_keep_alive": False}}),
         ("INA-010", (FAILS, "broken"), {"connector": {"use_keep_alive": False}, "beats": 1, "ended": 1500}),
         ("INA-024", (FAILS, "broken"), {**STOMP, "offer_ms": (1000, 0), "heart_beat": "0,1000", "beats": 1}),
+        # the header has two positive numbers: STOMP 1.2, Heart-beating
+        ("INA-024", (SILENT, ""), {**STOMP, "offer_ms": (-1, -1), "heart_beat": "500,500", "beats": 2, "ended": 1500}),
         # answers
         ("INA-011", (HOLDS, "as-asked"), {"says": "asks", "every_ms": 9, "asked": 3, "answers": 3}),
         ("INA-011", (FAILS, "unanswered"), {"says": "asks", "every_ms": 9, "asked": 3, "answers": 2}),
