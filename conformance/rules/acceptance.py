@@ -5,7 +5,7 @@ somebody uses (GEN-109); who is refused is told why (GEN-194). What may forbid a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from brokerproof.conformance.experiment.history import (
     Abort,
@@ -86,6 +86,10 @@ def durables_can_be_ended(facts: Facts, request: Request) -> Findings:
     return _accepted(facts, request)
 
 
+#: STOMP names no greatest period. A broker that keeps it in 32 bits may refuse more.
+_PERIOD_MAX_MS: Final = 2**31 - 1
+
+
 def hellos(facts: Facts) -> list[Request | ProbeEvent]:
     """Connections that were answered, and raw peers with a good hello."""
     said = [one for one in facts.probes if not one.said.dialogues]
@@ -100,7 +104,7 @@ def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Fin
         yield from _accepted(facts, row)
     elif row.heard.welcome_ns is not None:
         yield held("accepted", "a raw peer")
-    elif row.heard.refused and min(row.said.offer_ms) >= 0:
+    elif row.heard.refused and all(0 <= ms <= _PERIOD_MAX_MS for ms in row.said.offer_ms):
         yield broken("refused", row, why=f"nothing forbids it; the broker said {row.heard.refused!r}")
 
 

@@ -220,6 +220,9 @@ def test_a_raw_peer_with_a_good_hello_is_let_in() -> None:
     assert kind(Builder().probe(10, said, Heard(refused="full")), "GEN-106") is FAILS
     bad = msgspec.structs.replace(said, hello="bad")
     assert kind(Builder().probe(10, bad, Heard(refused="bad")), "GEN-106") is SILENT
+    for period_ms, verdict in ((-1, SILENT), (2**31 - 1, FAILS), (2**31, SILENT)):
+        offering = msgspec.structs.replace(said, offer_ms=(0, period_ms))
+        assert kind(Builder().probe(10, offering, Heard(refused="bad heart-beat")), "GEN-106") is verdict
 
 
 # -- GEN-107
