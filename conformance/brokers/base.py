@@ -159,8 +159,9 @@ class Endpoint(ABC):
         del program, names
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
-        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the broker's memory
-        ``limit``, give a queue manager the ``mqsc`` command ``to``; None: nobody can ask this broker.
+        """``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set its memory ``limit``
+        or (no ``dest``) the broker's, give a queue manager the ``mqsc`` command ``to``; None: nobody can ask this
+        broker.
         """
         del op, dest, to, limit_bytes
         return None

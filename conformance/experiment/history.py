@@ -311,9 +311,9 @@ class Browse(Event, tag="browse"):
 
 
 class Operate(Event, tag="operate"):
-    """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals, ``mqsc``: a
-    ``command`` to a queue manager, and what that has ``shown``. ``count``: how many messages it concerned, as the
-    broker says.
+    """An operator's request: ``purge`` a queue, ``move`` what waits on it to ``to``, ``reset`` its totals, set the
+    memory ``limit`` of a queue or (no ``dest``) of the broker, ``mqsc``: a ``command`` to a queue manager, and what
+    that has ``shown``. ``count``: how many messages it concerned, as the broker says.
     """
 
     result: Result

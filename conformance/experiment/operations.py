@@ -362,7 +362,7 @@ class Pause(Operation, frozen=True, kw_only=True):
 
 class Operate(Operation, frozen=True, kw_only=True):
     """An operator's request: ``purge`` a queue, ``move`` what waits there ``to`` another, ``reset`` its totals, set the
-    memory ``limit`` of the broker, give a queue manager an ``mqsc`` ``command``.
+    memory ``limit`` of a queue or ("") of the broker, give a queue manager an ``mqsc`` ``command``.
     """
 
     op: Literal["purge", "move", "reset", "limit", "mqsc"]

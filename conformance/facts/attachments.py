@@ -28,6 +28,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.policies import UNASKED
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.ledger import Browser
+from brokerproof.conformance.facts.presence import ended_since, open_until
 from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, Session, Subscription
 from brokerproof.conformance.facts.settling import (
     come_back,
@@ -119,7 +120,7 @@ class Attachments:
                 self._doubt(session, event)
                 continue
             # Seen at the client's end only, the broker may have closed long before: bytes on their way hide it.
-            low_ns = event.t0 if at_broker or event.who == "client" else session.opened[0]
+            low_ns = event.t0 if at_broker or event.who == "client" else open_until(self.tables, session)
             if at_broker and event.who == "broker" and not self.tables.simulated:
                 # A process gives back what a connection held, and then closes it; a tap sees that later still.
                 low_ns = min(low_ns, max(session.opened[0], client.last_heard_ns))
@@ -253,7 +254,7 @@ class Attachments:
             session = self.enlist(event.consumer, event.host, event.dest, event)
             if not session.known and client.behind:
                 self._doubt(session, event)  # the broker may read it yet
-            elif not client.connected and (not session.known or _ended_since(client, event.t0)):
+            elif not client.connected and (not session.known or ended_since(client, event.t0)):
                 self._end(session, "closed", event.t0, event.t1, event)  # before an answer came, or as it came
         elif session.event is None:
             self._describe(session, event)
@@ -493,8 +494,3 @@ def _is_same(subscription: Subscription, event: Subscribe) -> bool:
     begin = subscription.begin
     same = begin is not None and (begin.dest, begin.selector, begin.no_local)
     return same == (event.dest, event.selector, event.no_local)
-
-
-def _ended_since(client: Client, since_ns: int) -> bool:
-    """Whether an end of a connection of its was seen at or after an instant."""
-    return any(end.t1 >= since_ns for end in (*client.closes[-1:], *client.ends[-1:]))

@@ -7,6 +7,7 @@ from brokerproof.conformance.experiment.history import Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
 from brokerproof.conformance.facts.settling import gave_up, rolled_back
+from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -22,7 +23,18 @@ def settled(tables: Tables, delivery: Delivery) -> bool:
         # A library need not wait for an answer, but what it wrote before its goodbye was read before it.
         return True
     taken_ns = settlement.t1 if settlement is not None else delivery.event.t1
-    return rest_after(tables, taken_ns) < session.lost_ns
+    rest_ns = rest_after(tables, taken_ns)
+    return rest_ns < session.lost_ns or _rested_first(tables, session, rest_ns)
+
+
+def _rested_first(tables: Tables, session: Session, rest_ns: int) -> bool:
+    """Whether nothing was moving at the very instant from which on a session may have ended, in virtual time, where a
+    step begins only when the one before it is over.
+    """
+    leave = session.leave
+    if leave is None or not tables.simulated or not session.known or session.client.stalls:
+        return False
+    return rest_ns == session.lost_ns < NEVER and tables.rests[rest_ns] < leave.seq
 
 
 def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:

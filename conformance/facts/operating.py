@@ -22,7 +22,7 @@ def operate(tables: Tables, event: Operate) -> None:
         return
     if event.op == "limit":
         tables.limits.append(event)
-        tables.marks.put(marks.LIMIT, "", (event.t0, NEVER))
+        tables.marks.put(marks.LIMIT, event.dest, (event.t0, NEVER))
         return
     if event.op == "mqsc":
         return  # marked beforehand: what it concerns depends on what is sent later

@@ -238,7 +238,7 @@ def _is_mixed(transaction: Transaction | None) -> bool:
 def _operate(tables: Tables, event: Operate) -> str:
     if event.op == "mqsc":
         return own_reason(tables, event)
-    for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.op != "limit" else ():
+    for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.dest else ():
         dest = tables.destinations.get(name)
         aliased = tables.marks.spans(marks.RESOLVED, name)
         if dest is None or dest.topic or dest.kind != "queue" or aliased or not _is_there(tables, dest, event):

@@ -24,6 +24,20 @@ def first_from(instants: list[int], true_ns: int) -> int:
     return instants[index] if index < len(instants) else NEVER
 
 
+def open_until(tables: Tables, session: Session) -> int:
+    """Until when the broker has certainly not ended a connection that its client has seen ending: at rest nothing was
+    on its way, in virtual time, the news of an end neither, unless a link held it.
+    """
+    if not tables.simulated or not tables.rests_ns or session.client.stalls:
+        return session.opened[0]
+    return max(session.opened[0], tables.rests_ns[-1])
+
+
+def ended_since(client: Client, since_ns: int) -> bool:
+    """Whether an end of a connection of its was seen at or after an instant."""
+    return any(end.t1 >= since_ns for end in (*client.closes[-1:], *client.ends[-1:]))
+
+
 def gone_ns(tables: Tables, session: Session) -> int:
     """By when the broker had let a session go, for certain; ``NEVER`` while it is open."""
     if not session.end:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Ack
+from brokerproof.conformance.experiment.history import Ack, Operate
 from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
@@ -181,10 +181,31 @@ def _charge_before(send: Send, event: SendEvent) -> int:
 
 def limit_at(tables: Tables, reading: Reading) -> int:
     """The broker's limit when something was read; 0: there is none, -1: nobody knows."""
-    event = reading.event
-    changes = [one for one in tables.limits if one.t0 < event.t1 or (one.t0 == event.t1 and one.seq < event.seq)]
+    return _told(tables, reading, "", tables.declared.memory_limit_bytes)
+
+
+def own_limit_at(tables: Tables, reading: Reading) -> int:
+    """The own limit of the destination that was read; 0: it has none, -1: nobody knows."""
+    dest = reading.dest
+    return 0 if dest is None else _told(tables, reading, dest.name, dest.applied.memory_limit_bytes)
+
+
+def governing_limit(tables: Tables, reading: Reading) -> int:
+    """What was read has that limit: its own, or the broker's; 0: none, -1: nobody knows."""
+    return own_limit_at(tables, reading) or limit_at(tables, reading)
+
+
+def own_limits(tables: Tables, dest: Destination) -> list[Operate]:
+    """What operators made of a destination's own limit."""
+    return [one for one in tables.limits if one.dest == dest.name]
+
+
+def _told(tables: Tables, reading: Reading, place: str, declared_bytes: int) -> int:
+    """The limit that an operator set last there; ``place`` "": of the broker."""
+    event, limits = reading.event, [one for one in tables.limits if one.dest == place]
+    changes = [one for one in limits if one.t0 < event.t1 or (one.t0 == event.t1 and one.seq < event.seq)]
     if not changes:
-        return tables.declared.memory_limit_bytes
+        return declared_bytes
     last = changes[-1]
     if last.result != "ok" or last.seq > event.seq or last.t1 > event.t0 or tables.restarted(last.t0, event.t1):
         return -1

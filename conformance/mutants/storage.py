@@ -7,7 +7,7 @@ from typing import Any
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect, Journalled
-from brokerproof.reference_broker.core.events import Commit, Event, Send
+from brokerproof.reference_broker.core.events import Commit, Event, Purge, Send
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.journalling import Journalling
 from brokerproof.reference_broker.core.message import Message
@@ -108,6 +108,13 @@ class ForgetsCommittedAcks(Unwritten):
         return isinstance(event, Commit) and isinstance(record, MessageRemoved)
 
 
+class ForgetsPurges(Unwritten):
+    """What an operator purges stays in the journal."""
+
+    def forgets(self, event: Event, record: Record, effects: list[Effect]) -> bool:  # noqa: ARG002 - each by itself
+        return isinstance(event, Purge) and isinstance(record, MessageRemoved)
+
+
 class KeepsOneCopy(Unwritten):
     """Of several copies of a message only the first is written down."""
 
@@ -167,6 +174,7 @@ ALL = (
     Mutant("journal-forgets-committed-acks", "GEN-085", "What a commit acknowledges stays in the journal.",
            broker=ForgetsCommittedAcks),
     Mutant("journal-keeps-one-copy", "GEN-086", "Of several copies one is written down.", broker=KeepsOneCopy),
+    Mutant("journal-forgets-purges", "GEN-087", "What an operator purges stays in the journal.", broker=ForgetsPurges),
     Mutant("sync-covers-too-much", "GEN-080", "A sync covers what was written while it ran.", node=CoversTooMuch),
     Mutant("sync-answers-one", "GEN-110", "Of the answers that wait for one sync the first leaves.", node=AnswersOne),
 )

@@ -135,6 +135,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-084",
     "GEN-085",
     "GEN-086",
+    "GEN-087",
     "GEN-090",
     "GEN-091",
     "GEN-092",

@@ -35,6 +35,8 @@ def as_it_was_sent(facts: Facts, send: Send) -> Findings:
         yield held("as-sent", "with properties" if carries else "as a dead letter" if letter else "")
 
 
+#: The property by which a producer asks for a time to live by the broker's clock, and which tells what is left of it.
+LIFE: Final = "brokerproof_ttl_ms"
 #: Properties that protocols, brokers and the suite's own agents put on messages, by their beginnings.
 DOCUMENTED: Final = ("JMS", "AMQ_", "_", "x-", "X-", "brokerproof_", "content-", "original", "orignal",
                      "destination-type", "MQDLH_DestQName", "MQDLH_Reason",
@@ -63,7 +65,7 @@ def nothing_is_added(_facts: Facts, delivery: Delivery) -> Findings:
 def _unasked(delivery: Delivery) -> list[str]:
     """Properties by which a producer asks for something, of which nobody asked."""
     event = delivery.send.event
-    asked = {"brokerproof_ttl_ms": event.life_ms, "AMQ_SCHEDULED_DELAY": event.delay_ms}
+    asked = {LIFE: event.life_ms, "AMQ_SCHEDULED_DELAY": event.delay_ms}
     return [name for name, value in asked.items() if not value]
 
 

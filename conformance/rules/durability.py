@@ -1,17 +1,20 @@
-"""What a broker that was restarted still knows (GEN-007, GEN-080 to GEN-082)."""
+"""What a broker that was restarted still knows (GEN-007, GEN-080 to GEN-082, GEN-087)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import NamedTuple
 
 from brokerproof.conformance.experiment.history import Ack, Event, Fault, Kill, Start
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, but
+from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Copy, Delivery, Session
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, t0_of, t1_of
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import queue_copies
@@ -76,12 +79,16 @@ def stays_away(facts: Facts, copy: Copy) -> Findings:
 
 
 def _settled_ns(facts: Facts, delivery: Delivery) -> int:
-    """When the broker had confirmed its acknowledgement; ``NEVER``: not for certain."""
+    """When the broker had confirmed its acknowledgement; ``NEVER``: not for certain. Our own has written down what it
+    was told when nothing moves any more, confirmed or not.
+    """
     settlement = delivery.settlement
     if not isinstance(settlement, Ack) or settlement.result != "ok" or not settled(facts, delivery):
         return NEVER
     if settlement.tx is None:
-        return settlement.t1 if delivery.session.traits.awaits_receipt else NEVER
+        if delivery.session.traits.awaits_receipt:
+            return settlement.t1
+        return rest_after(facts, settlement.t1) if facts.simulated else NEVER
     transaction = facts.transactions[settlement.tx]
     return transaction.end.t1 if transaction.committed and transaction.end is not None else NEVER
 
@@ -136,3 +143,74 @@ def waiting_in_order(facts: Facts, session: Session) -> Findings:
             if not any(other.opened[0] <= delivery.event.t1 for other in since):
                 yield broken("overtaken", send, before.send, down, before, delivery)
                 return
+
+
+class Emptied(NamedTuple):
+    """A queue of which nothing was left before the broker went down, and that was read again when it was back."""
+
+    before: Reading
+    downs: list[Event]
+    after: Reading
+
+
+def emptied(facts: Facts) -> list[Emptied]:
+    """All of them, where nobody sent anything in between, and no timer had anything left. A real broker that is killed
+    may lose the last that it was told, and one that reads pages may have purged less than it showed.
+    """
+    if not facts.restarts or facts.beyond or is_queue_manager(facts):
+        return []
+    found: list[Emptied] = []
+    for dest in facts.destinations.values():
+        if dest.kind == "queue" and not dest.virtual and not _is_fed(dest):
+            found += [row for row in _around(facts, dest) if _is_quiet(facts, row)]
+    if facts.simulated:
+        return [row for row in found if facts.declared.generation.get("purge") != "zeroed"]
+    return [row for row in found if not row.before.destination.purges and not any(map(is_kill, row.downs))]
+
+
+def _is_fed(dest: Destination) -> bool:
+    """Whether messages may come there that nobody sends."""
+    again = dest.applied.entry.redelivery is not None and any(copy.rejected for copy in dest.copies)
+    return again or dest.epoch.fed
+
+
+def _around(facts: Facts, dest: Destination) -> list[Emptied]:
+    """Readings at rest of a queue, the last before the broker went down and the first after it. Our own broker has no
+    queue again of which nothing is left.
+    """
+    found: list[Emptied] = []
+    before: Reading | None = None
+    for reading in dest.readings:
+        told = reading.event.size is not None
+        if not reading.at_rest or not (told or facts.simulated):
+            continue
+        if before is not None and before.restarts < reading.restarts:
+            found.append(Emptied(before, facts.restarts[before.restarts : reading.restarts], reading))
+        before = reading if told else None
+    return found
+
+
+def _is_quiet(facts: Facts, row: Emptied) -> bool:
+    event, began, end_ns = row.before.event, row.before.event.t0, row.after.event.t1
+    if event.size or event.in_flight or event.scheduled or row.before.uncommitted or row.before.unsure:
+        return False
+    if row.before.ledger.pledged or (row.before.timed and event.scheduled is None):
+        return False
+    if any(one.t1 >= began and one.t0 <= end_ns for one in facts.operations):
+        return False
+    sends = (one for one in facts.sends.values() if not one.refused and one.event.t0 <= end_ns)
+    return not any(one.accepted[1] >= began or one.event.again for one in sends)
+
+
+@rule("GEN-087", over=emptied, handles=KINDS, faults=("restart",))
+def nothing_comes_from_nowhere(facts: Facts, row: Emptied) -> Findings:
+    """A queue that statistics showed empty, and that nobody has sent to since, is empty after a restart of the
+    broker.
+    """
+    event = row.after.event
+    there = event.size or event.scheduled
+    if there or (facts.simulated and event.enqueued):  # what our own broker has restored counts as enqueued
+        why = f"{there or event.enqueued} messages are there" + ("" if there else ", or were restored")
+        yield broken("came-back", row.before, *row.downs, row.after, why=why)
+    elif any(send.event.persistent for send in row.before.destination.sends):
+        yield held("empty", f"the broker was {'killed' if any(map(is_kill, row.downs)) else 'stopped'}")

@@ -35,6 +35,7 @@ from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Se
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
+from brokerproof.conformance.rules.contents import LIFE
 from brokerproof.conformance.rules.expiry import (
     CLOCKS,
     mortal_copies,
@@ -358,12 +359,17 @@ def an_expiration_is_the_send_plus_the_life(facts: Facts, send: Send) -> Finding
 
 @rule("EXP-025", over=relative_lives, handles=KINDS, faults=CLOCKS)
 def a_relative_life_is_not_shown(facts: Facts, copy: Copy) -> Findings:
-    """A message with a time to live by the broker's clock arrives without an expiration, and no client library
-    discards it as expired.
+    """A message with a time to live by the broker's clock arrives without an expiration, but with what is left of its
+    life, and no client library discards it as expired.
     """
     for delivery in copy.deliveries:
-        if delivery.event.expiration_ms > 0:
-            yield broken("shown", copy, delivery, why=f"its consumer was told {delivery.event.expiration_ms}")
+        event = delivery.event
+        if event.expiration_ms > 0:
+            yield broken("shown", copy, delivery, why=f"its consumer was told {event.expiration_ms}")
+            return
+        # Where somebody has looked: a real broker may tell it in another way.
+        if facts.simulated and event.persistent is not None and LIFE not in event.properties:
+            yield broken("untold", copy, delivery, why="its consumer, or the next broker, takes it for immortal")
             return
         yield held("not-shown", _skew(facts, delivery))
     if not copy.called_expired:

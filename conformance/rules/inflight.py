@@ -363,7 +363,7 @@ def totals_begin_anew(_facts: Facts, reading: Reading) -> Findings:
     event, reset = reading.event, reading.ledger.reset
     totals = {"enqueued": event.enqueued, "dequeued": event.dequeued, "expired": event.expired}
     if reset is not None and not _may_be_written(reading.destination, reset):
-        totals["dispatched"] = event.dispatched
+        totals |= {"dispatched": event.dispatched, "acknowledged": event.acknowledged, "wasted": event.wasted}
     kept = {name: total for name, total in totals.items() if total}
     if kept:
         why = f"nothing has come since the reset; {', '.join(f'{name} {total}' for name, total in kept.items())}"

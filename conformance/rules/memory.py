@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.marks import KINDS, LIMIT
 from brokerproof.conformance.facts.ordering import neighbours
 from brokerproof.conformance.facts.policy import MARK_PERCENT, PRESSURE_PERCENT
 from brokerproof.conformance.facts.presence import settles_unseen
-from brokerproof.conformance.facts.pressure import exceedable, limit_at, scarce
+from brokerproof.conformance.facts.pressure import exceedable, limit_at, own_limit_at, scarce
 from brokerproof.conformance.facts.publishing import owed
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
@@ -66,9 +66,10 @@ def _hold_little(facts: Facts, reading: Reading, limit: int) -> bool:
     count = sum(window.held + window.doubted for window in windows)
     if facts.browsings or facts.probes or any(_may_hold(facts, one, reading) for one in facts.destinations.values()):
         return False
-    if reading.uncommitted or reading.unsure or not all(window.session.known for window in windows):
+    own = own_limit_at(facts, reading)
+    if reading.uncommitted or reading.unsure or own < 0 or not all(window.session.known for window in windows):
         return False
-    least = min(limit, dest.applied.memory_limit_bytes or limit)
+    least = min(limit, own or limit)
     return count < dest.applied.page and count * facts.epoch.largest * 100 < least * PRESSURE_PERCENT
 
 
@@ -146,7 +147,8 @@ def _is_too_large(facts: Facts, relief: Relief, copy: Copy) -> bool:
     dest, limit = relief.reading.destination, limit_at(facts, relief.reading)
     there = [one for one in dest.copies if one is not copy and not _had_gone(one, relief.reading)]
     sizes = [one.send.event.size + OVERHEAD_MAX_BYTES for one in (copy, *there)]
-    if 0 < dest.applied.memory_limit_bytes * PRESSURE_PERCENT < sum(sizes) * 100:
+    own = own_limit_at(facts, relief.reading)
+    if own and own * PRESSURE_PERCENT < sum(sizes) * 100:
         return True
     return max(sizes) + limit * (relief.percent + 1) // 100 > limit
 

@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.presence import gone_ns
-from brokerproof.conformance.facts.pressure import limit_at
+from brokerproof.conformance.facts.pressure import governing_limit
 from brokerproof.conformance.facts.rows import Destination, Reading, Send, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.memory_usage import UNCHANGED
@@ -29,7 +29,7 @@ class Interval:
         self.before, self.after = before, after
         self.was, self.used = before.event.memory_bytes or 0, after.event.memory_bytes or 0
         shown = after.event.memory_limit_bytes
-        self.limit = shown if shown is not None else dest.applied.memory_limit_bytes or limit_at(facts, after)
+        self.limit = shown if shown is not None else governing_limit(facts, after)
         self.mark = dest.applied.entry.high_water_percent or MARK_PERCENT
         self.marks = after.marks
 

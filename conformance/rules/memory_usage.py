@@ -12,7 +12,7 @@ from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MI
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import MARK_PERCENT
-from brokerproof.conformance.facts.pressure import limit_at, pressed
+from brokerproof.conformance.facts.pressure import governing_limit, limit_at, own_limit_at, own_limits, pressed
 from brokerproof.conformance.facts.rows import Destination, Reading, Send
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings
@@ -64,16 +64,30 @@ def broker_within_limit(facts: Facts, reading: Reading) -> Findings:
 
 
 def limited_readings(facts: Facts) -> list[Reading]:
-    """Readings of destinations that have a limit of their own."""
+    """Readings of destinations that have a limit of their own, or had."""
     limited = {dest.name for dest in facts.destinations.values() if dest.applied.memory_limit_bytes > 0}
+    limited.update(one.dest for one in facts.limits if one.dest)
     return [r for r in facts.readings if r.dest is not None and r.dest.name in limited] if limited else []
 
 
 @rule("MEM-004", over=limited_readings, handles=KINDS)
 def destination_within_limit(facts: Facts, reading: Reading) -> Findings:
     """A destination's own limit bounds its memory."""
-    if reading.dest is not None:
-        yield from _bounded(facts, reading, reading.dest.applied.memory_limit_bytes)
+    limit = _bound(facts, reading)
+    if limit > 0:
+        yield from _bounded(facts, reading, limit)
+
+
+def _bound(facts: Facts, reading: Reading) -> int:
+    """The own limit that bounds what was read, or 0. One that an operator lowered may be exceeded by what was there
+    before.
+    """
+    limit, event, dest = own_limit_at(facts, reading), reading.event, reading.destination
+    told = [one for one in own_limits(facts, dest) if one.t0 <= event.t1]
+    if told and limit > 0 and dest.sends and dest.sends[0].event.t0 <= told[-1].t1:
+        before = [dest.applied.memory_limit_bytes, *(one.limit_bytes or 0 for one in told)]
+        return max(before) if all(before) else 0
+    return limit
 
 
 def drained_readings(facts: Facts) -> list[Reading]:
@@ -149,9 +163,8 @@ def shares(facts: Facts) -> list[Reading]:
 @rule("MEM-007", over=shares, handles=KINDS)
 def percentages_are_floors(facts: Facts, reading: Reading) -> Findings:
     """The displayed percentage is the floor of 100 times usage divided by limit."""
-    event, dest = reading.event, reading.dest
-    own = dest.applied.memory_limit_bytes if dest is not None else 0
-    limit = event.memory_limit_bytes if event.memory_limit_bytes is not None else own or limit_at(facts, reading)
+    event = reading.event
+    limit = event.memory_limit_bytes if event.memory_limit_bytes is not None else governing_limit(facts, reading)
     used = event.memory_bytes or 0
     floor = 100 * used // limit if limit > 0 else 0
     if limit >= 0 and event.memory_percent != floor:
@@ -179,31 +192,35 @@ def shown_limits(facts: Facts) -> list[Reading]:
 
 
 def following(facts: Facts) -> list[Reading]:
-    """The same of those without a limit of their own, once an operator has changed the broker's."""
+    """The same once an operator has changed a limit: of those without one of their own, and of those that were given
+    one.
+    """
     if not facts.limits:
         return []
-    seq = facts.limits[0].seq
-    return [
-        r for r in facts.rows(shown_limits) if r.event.seq > seq and r.dest and not r.dest.applied.memory_limit_bytes
-    ]
+    seq, given = facts.limits[0].seq, {one.dest for one in facts.limits}
+    later = [r for r in facts.rows(shown_limits) if r.event.seq > seq]
+    return [r for r in later if r.destination.name in given or not r.destination.applied.memory_limit_bytes]
 
 
 @rule("MEM-013", over=following, handles=KINDS)
 def inherited_limits_follow(facts: Facts, reading: Reading) -> Findings:
-    """A queue without a limit of its own follows the broker's limit, also when that changes."""
-    limit = limit_at(facts, reading)
+    """A queue without a limit of its own follows the broker's limit, also when that changes; one that an operator gives
+    it is its own.
+    """
+    limit, given = governing_limit(facts, reading), bool(own_limits(facts, reading.destination))
     if limit < 0:
         return
     if reading.event.memory_limit_bytes == limit:
-        yield held("followed", "the broker's limit had been changed")
+        yield held("followed", "" if given else "the broker's limit had been changed")
     else:
+        whose = "that which it was given" if given else "the broker's"
         shown = reading.event.memory_limit_bytes
-        yield broken("left-behind", reading, why=f"it shows a limit of {shown} bytes, the broker's is {limit}")
+        yield broken("left-behind", reading, why=f"it shows a limit of {shown} bytes, {whose} is {limit}")
 
 
 def lowered(facts: Facts) -> list[Reading]:
-    """Readings at rest of queues that follow the broker's limit, once it was changed, of which nobody has anything, and
-    whose messages all may go to the store.
+    """Readings at rest of queues that follow the broker's limit, or one that they were given, once such a one was
+    changed, of which nobody has anything, and whose messages all may go to the store.
     """
     if facts.paged:
         return []  # a cursor's page stays until it is consumed
@@ -222,11 +239,12 @@ def _is_taken(reading: Reading) -> bool:
 
 @rule("MEM-032", over=lowered, handles=KINDS)
 def memory_gives_way(facts: Facts, reading: Reading) -> Findings:
-    """When the broker's limit is lowered, messages that wait leave memory until the rest is within the limit."""
-    limit, used, dest = limit_at(facts, reading), reading.event.memory_bytes, reading.destination
+    """When a limit is lowered, messages that wait leave memory until the rest is within the limit."""
+    limit, used, dest = governing_limit(facts, reading), reading.event.memory_bytes, reading.destination
     if limit <= 0 or used is None:
         return
-    since_ns = facts.limits[-1].t0
+    told = (one for one in facts.limits if one.dest in {"", dest.name} and one.t0 <= reading.event.t1)
+    since_ns = max((one.t0 for one in told), default=0)
     newer = any(send.event.t1 > since_ns or send.accepted[1] > since_ns for send in dest.sends)
     if used > limit + (dest.epoch.largest if newer else 0):
         yield broken("kept", reading, why=f"{used} bytes of memory are in use; the limit was lowered to {limit} bytes")
@@ -253,7 +271,7 @@ def most_specific_entry_decides(facts: Facts, reading: Reading) -> Findings:
     dest = reading.dest
     entry = entry_for(facts.declared, dest.name, topic=dest.topic) if dest is not None else None
     wanted = 0 if entry is None else entry.memory_limit_bytes or limit_at(facts, reading)
-    if dest is None or entry is None or wanted < 0:
+    if dest is None or entry is None or wanted < 0 or own_limits(facts, dest):
         return
     if reading.event.memory_limit_bytes == wanted:
         exact = entry.match.rpartition("/")[2] == dest.name

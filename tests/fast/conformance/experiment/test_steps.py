@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerproof.conformance.experiment.chooser import RecordingChooser, ReplayChooser, SeededChooser
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.destinations import queues, topics
+from brokerproof.conformance.experiment.history import Operate as Asked
 from brokerproof.conformance.experiment.history import Skipped
-from brokerproof.conformance.experiment.program import parse_program
-from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Shape
+from brokerproof.conformance.experiment.program import FORMAT, Program, parse_program
+from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Operate, Shape
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import DrawingChooser
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -64,3 +67,13 @@ def test_replay_survives_missing_choices() -> None:
     generate_program(recorder)
     shorter = generate_program(ReplayChooser(recorder.choices[: len(recorder.choices) // 2]))
     assert parse_program(shorter.encode()) == shorter
+
+
+def test_an_operator_gives_one_queue_a_limit_or_the_broker() -> None:
+    step, hosts = Operate(op="limit", own=True, dest=5, limit_bytes=4096), [HostSpec("b", "broker")]
+    for destinations, told in ((queues("q0"), ["q0"]), (topics("t0"), [])):
+        world = SimulatedWorld()
+        world.open(Program(FORMAT, BrokerSpec(), hosts, destinations=destinations))
+        events = world.apply(step)
+        assert [event.dest for event in events if isinstance(event, Asked)] == told
+        assert [event.dest for event in world.apply(Operate(op="limit")) if isinstance(event, Asked)] == [""]

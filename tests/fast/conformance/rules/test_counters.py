@@ -77,6 +77,14 @@ def test_what_had_died_before_a_reset_is_not_counted_after_it(size: int, expired
     assert outcome(story, "INF-020")[0] is expected
 
 
+@pytest.mark.parametrize(("total", "expected"), [(0, HOLDS), (1, FAILS)])
+@pytest.mark.parametrize("name", ["dispatched", "acknowledged", "wasted"])
+def test_what_became_of_dispatches_is_not_counted_after_a_reset(name: str, total: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1").rest(size=1, in_flight=0, enqueued=1, wasted=1).operate("reset")
+    story.rest(size=1, in_flight=0, **{"enqueued": 0, "wasted": 0, name: total})
+    assert outcome(story, "INF-020")[0] is expected
+
+
 def test_no_reset_no_claim() -> None:
     assert outcome(held().rest(in_flight=-2), "INF-012")[0] is SILENT
     assert outcome(held().operate("reset", result="fail").rest(in_flight=-2), "INF-012")[0] is SILENT

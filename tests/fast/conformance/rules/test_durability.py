@@ -112,3 +112,71 @@ def test_what_a_restart_remembers() -> None:
     assert kind(restarted(), "GEN-007") is HOLDS
     assert kind(restarted(back=""), "GEN-007") is FAILS
     assert kind(restarted(back="p0/1 p0/2"), "GEN-007") is FAILS
+
+
+# -- JMS clients, whose acknowledgements nobody confirms
+
+
+def rested(world: str = "simulated", *, rests: bool = True, stalls: bool = False) -> Builder:
+    """p0/1 was acknowledged; nothing moved; the broker ended the connection, and was started again."""
+    story = Builder(world, persistent=True).send("p0/1", persistent=True).connect("c0", "jms")
+    story.subscribe("c0/1", ack="client").arrive("c0/1", "p0/1").consume("c0/1", "p0/1").ack("c0/1", "p0/1")
+    if stalls:
+        story.stall("c0")
+    if rests:
+        story.rest("q0", size=0)
+    return story.closed("c0", host="c0").restart().drain("q0").arrive("drain/1", "p0/1").end()
+
+
+def test_what_was_acknowledged_before_nothing_moved_stays_away() -> None:
+    assert kind(rested(), "GEN-081") is FAILS
+    assert kind(rested(rests=False), "GEN-081") is SILENT
+    assert kind(rested(stalls=True), "GEN-081") is SILENT, "the acknowledgement may be held up"
+    assert kind(rested("live"), "GEN-081") is SILENT, "a real one may not have written it down"
+
+
+# -- GEN-087
+
+
+def emptied(how: str = "kill", *, world: str = "simulated", before: str = "", after: str = "", **left: Any) -> Builder:
+    """A queue was purged and read as empty before a restart. ``before``, ``after``: what is sent meanwhile."""
+    story = Builder(world, persistent=True).connect("p0").send("p0/1", persistent=True).operate("purge", count=1)
+    story.rest("q0", **{"size": 0, "in_flight": 0, "scheduled": 0, **left})
+    for message, restarts in ((before, True), (after, False)):
+        if message:
+            story.send(message, persistent=True)
+        if restarts:
+            story.restart(how).connect("p0")
+    return story
+
+
+def came(story: Builder, **counters: Any) -> VerdictKind:
+    return kind(story.rest("q0", **counters), "GEN-087")
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_what_was_gone_stays_away(how: str) -> None:
+    assert came(emptied(how), size=0, enqueued=0) is HOLDS
+    assert came(emptied(how)) is HOLDS, "there is no queue any more"
+    assert came(emptied(how), size=1) is FAILS
+    assert came(emptied(how), size=0, scheduled=1) is FAILS
+    assert came(emptied(how), size=0, enqueued=1) is FAILS, "it was there, and died"
+
+
+def test_what_may_have_come_or_was_left_says_nothing() -> None:
+    assert came(emptied(before="p0/2"), size=1) is SILENT
+    assert came(emptied(after="p0/2"), size=1) is SILENT
+    for left in ({"size": 1}, {"in_flight": 1}, {"scheduled": 1}):
+        assert came(emptied(**left), size=1) is SILENT
+
+
+def test_what_real_brokers_may_show() -> None:
+    def settled(how: str) -> Builder:
+        story = Builder("live", persistent=True).send("p0/1", persistent=True).subscribe("c0/1", ack="client")
+        story.arrive("c0/1", "p0/1").ack("c0/1", "p0/1").rest("q0", size=0, in_flight=0)
+        return story.restart(how).connect("p0")
+
+    assert came(emptied(world="live"), size=1) is SILENT, "a purge may have reached less than was shown"
+    assert came(settled("stop"), size=1) is FAILS
+    assert came(settled("kill"), size=1) is SILENT
+    assert came(settled("stop"), size=0, enqueued=1) is HOLDS

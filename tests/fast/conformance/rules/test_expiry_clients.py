@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
@@ -123,6 +124,24 @@ def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) ->
     assert found.verdict is expected
     if not shown:
         assert found.situations == [AGREED]
+
+
+@pytest.mark.parametrize(
+    ("world", "persistent", "properties", "expected"),
+    [
+        ("simulated", True, [], VIOLATED),
+        ("simulated", True, ["brokerproof_ttl_ms"], SATISFIED),
+        ("simulated", None, [], SATISFIED),
+        ("live", True, [], SATISFIED),
+    ],
+)
+def test_consumers_are_told_that_a_life_ends(
+    world: str, persistent: bool | None, properties: list[str], expected: VerdictKind
+) -> None:
+    run = started(skews={"c0": 0}).post("p0/1", life_ms=1000).at(20)
+    run.header = msgspec.structs.replace(run.header, world=world)
+    run.deliver("c0/1", "p0/1", expiration_ms=0, persistent=persistent, properties=properties)
+    assert verdicts(run.close(at_ms=500).finish())["EXP-025"].verdict is expected
 
 
 # -- EXP-022

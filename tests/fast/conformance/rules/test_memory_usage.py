@@ -356,3 +356,66 @@ def test_properties_of_two_kinds_on_one_queue_are_not_judged() -> None:
     assert kind(read(told, size=2, memory_bytes=1), "MEM-033") is SILENT
     other = told.send("p0/3", "q1", size=100)
     assert kind(read(other, dest="q1", size=1, memory_bytes=1), "MEM-033") is FAILS
+
+
+# -- a limit that an operator gives one queue
+
+
+def given(limit_bytes: int, *, before: bool = False, result: str = "ok", **declared: Any) -> Builder:
+    """``q0`` is given a limit of its own, after a message of 3,000 bytes was sent there or before any."""
+    story = new(**declared)
+    if before:
+        story.send("p0/1", size=3000)
+    return story.operate("limit", limit_bytes=limit_bytes, result=result)
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "verdict"), [(9000, 9000, HOLDS), (9000, 12_000, FAILS), (0, 12_000, SILENT)]
+)
+def test_a_queue_is_within_the_limit_that_it_was_given(limit: int, used: int, verdict: VerdictKind) -> None:
+    assert kind(read(given(limit), memory_bytes=used), "MEM-004") is verdict
+
+
+def test_what_was_there_may_exceed_a_limit_that_was_given_later() -> None:
+    own = PolicySpec("q0", memory_limit_bytes=12_000)
+    assert kind(read(given(4096, before=True), memory_bytes=15_000), "MEM-004") is SILENT  # it had none before
+    assert kind(read(given(4096, before=True, policies=[own]), memory_bytes=12_000), "MEM-004") is HOLDS
+    assert kind(read(given(4096, before=True, policies=[own]), memory_bytes=20_000), "MEM-004") is FAILS
+    assert kind(read(given(4096, result="unknown"), memory_bytes=15_000), "MEM-004") is SILENT
+
+
+def test_a_limit_that_was_given_is_shown() -> None:
+    def shown(limit: int, **declared: Any) -> VerdictKind:
+        return kind(read(given(500, **declared), memory_bytes=0, memory_limit_bytes=limit), "MEM-013")
+
+    assert shown(500) is HOLDS
+    assert shown(LIMIT) is FAILS
+    assert shown(500, policies=[PolicySpec("q0", memory_limit_bytes=700)]) is HOLDS
+    assert shown(700, policies=[PolicySpec("q0", memory_limit_bytes=700)]) is FAILS
+
+
+@pytest.mark.parametrize(("shown", "verdict"), [(700, HOLDS), (LIMIT, FAILS), (500, FAILS)])
+def test_a_limit_that_was_taken_back_is_the_brokers(shown: int, verdict: VerdictKind) -> None:
+    story = given(500).operate("limit", dest="", limit_bytes=700).operate("limit", limit_bytes=0)
+    assert kind(read(story, memory_bytes=0, memory_limit_bytes=shown), "MEM-013") is verdict
+
+
+def test_what_was_given_to_one_queue_is_no_others() -> None:
+    story = given(500).rest("q1", memory_bytes=0, memory_limit_bytes=500)
+    assert kind(story, "MEM-013") is FAILS
+    assert kind(read(given(500), memory_bytes=301, memory_percent=60), "MEM-007") is HOLDS
+    assert kind(given(500).rest("q1", memory_bytes=301, memory_percent=60), "MEM-007") is FAILS
+
+
+def test_the_brokers_limit_holds_whatever_a_queue_is_given() -> None:
+    """MEM-002 is not silenced."""
+    story = given(4096).rest(None, memory_bytes=3 * LIMIT, memory_percent=300)
+    assert kind(story, "MEM-002") is FAILS
+
+
+@pytest.mark.parametrize(("used", "verdict"), [(2000, HOLDS), (4024, FAILS)])
+def test_what_waits_gives_way_to_the_limit_of_its_queue(used: int, verdict: VerdictKind) -> None:
+    story = read(given(2048, before=True), size=1, memory_limit_bytes=2048, memory_bytes=used)
+    assert kind(story, "MEM-032") is verdict
+    kept = new().send("p0/1", size=3000).operate("limit", dest="q1", limit_bytes=2048)
+    assert kind(read(kept, size=1, memory_limit_bytes=LIMIT, memory_bytes=used), "MEM-032") is SILENT
