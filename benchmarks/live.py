@@ -71,7 +71,7 @@ def drawn(adapter: Adapter, seed: int, allowance: Allowance, *, owners: bool) ->
     """Programs of one class that fit, as long as there is time."""
     allowance.begin()
     for number in itertools.count(seed):
-        program = adapter.cast(live_program(number))
+        program = adapter.cast(adapter.fitted(live_program(number), number))
         if adapter.owns(program) is owners and not adapter.refusal(program):
             yield f"live-seed-{number}", program
         if allowance.is_over():

@@ -265,6 +265,11 @@ class Adapter(ABC):
         """The program as it is played here: its hosts may be played by another client library."""
         return program
 
+    def fitted(self, program: Program, seed: int) -> Program:
+        """The random program of a seed without what this broker lacks."""
+        del seed
+        return program
+
     def library(self, via: str) -> str:
         """Which agent plays hosts of a kind, as ``Endpoint.library``; ``stomp`` is hired before the broker is open."""
         return via

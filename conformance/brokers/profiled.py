@@ -22,7 +22,7 @@ from brokerproof.chaos.processes import NotReady, ProcessDiedAtStart, Supervisor
 from brokerproof.chaos.rates import REAL, Rate
 from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STOMP
 from brokerproof.conformance.agents.provider import Provider
-from brokerproof.conformance.brokers import casting, promising
+from brokerproof.conformance.brokers import casting, fitting, promising
 from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.class_path import class_path
@@ -294,9 +294,7 @@ class ProfileAdapter(Adapter):
     def _marks(self) -> bool:
         """Whether a message that comes again says so."""
         header = self._names(STOMP).headers.get("redelivered") if STOMP in self._plays.values() else None
-        if header is None:
-            return not self.located.probed or self.found().marks
-        return bool(header)
+        return bool(header) if header is not None else not self.located.probed or self.found().marks
 
     def about(self) -> dict[str, str]:
         offered, promises = self.capabilities(), self.located.profile.promises
@@ -314,11 +312,14 @@ class ProfileAdapter(Adapter):
     # -- what is played on it
 
     def rate(self, program: Program) -> Rate:
-        # Agents of libraries that read the clock themselves live in real time.
-        return super().rate(program) if {STOMP, OPENWIRE}.issuperset(self._plays.values()) else REAL
+        ours = {STOMP, OPENWIRE}.issuperset(self._plays.values())  # others read the clock themselves
+        return super().rate(program) if ours else REAL
 
     def owns(self, program: Program) -> bool:
         return casting.owns(program, ours=not self.single) or self.rate(program).times > 1
+
+    def fitted(self, program: Program, seed: int) -> Program:
+        return fitting.fitted(program, seed, self.located.profile, self.capabilities(), self._settings)
 
     def cast(self, program: Program) -> Program:
         plays = self._plays
@@ -338,10 +339,8 @@ class ProfileAdapter(Adapter):
 
     def _versions(self, program: Program) -> set[str]:
         """Of STOMP, those that a client may offer alone: the profile's, which may be the default, if it takes them."""
-        at = self.located.profile.endpoints.stomp
-        if at is None or not any(host.version for host in program.hosts):
-            return set()
-        return {version for version in at.versions if version in self.found().versions}
+        at, asked = self.located.profile.endpoints.stomp, {host.version for host in program.hosts}
+        return set() if at is None or asked == {""} else {*self.found().versions}.intersection(at.versions)
 
     def _is_probed(self) -> bool:
         """Whether it is asked for what its profile cannot say: whoever claims JMS has said it."""

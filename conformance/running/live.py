@@ -178,7 +178,7 @@ def random_plan(adapter: Adapter, options: SuiteOptions, allowance: Allowance) -
             program = live_program(seed, networks=networks)
         if options.chaos is not None:
             program, name = chaotic(program, options.chaos, seed), f"chaos-{options.chaos}-{seed}"
-        program = adapter.cast(program)
+        program = adapter.cast(adapter.fitted(program, seed))
         if not adapter.refusal(program):
             found += 1
             yield name, program
