@@ -55,6 +55,9 @@ def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery
     message came first.
     """
     dest, rests, until_ns = session.dest, roomy_ns(facts, session), scarce_ns(facts, session.dest)
+    if not rests and session.least < session.prefetch:  # nobody knows its window: what came says enough
+        for came in seen.values():
+            yield held("exactly-once", _readers(came.send))
     if not rests or _is_limited(dest):
         return
     late_ns = unseen_ns(facts)
@@ -69,7 +72,12 @@ def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery
             rows = (send, session) if delivery is None else (send, session, delivery)
             yield broken("missed", *rows, why=f"it had not come at rest at {ms(rest_ns)}")
             return
-        yield held("exactly-once", "several subscribers" if len(send.copies) > 1 else "one subscriber")
+        yield held("exactly-once", _readers(send))
+
+
+def _readers(send: Send) -> str:
+    """The situation of a publication."""
+    return "several subscribers" if len(send.copies) > 1 else "one subscriber"
 
 
 def wildcards(facts: Facts) -> list[Session]:

@@ -9,7 +9,7 @@ import pytest
 from brokerproof.conformance.experiment.history import Connect, Unsubscribe
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -269,3 +269,12 @@ def test_on_a_real_broker_a_message_of_a_topic_may_be_on_its_way(waited_ms: int,
     """Two runs of one random program on a busy machine: after a silence of 0.2 s it came 0.6 s later."""
     story = hosts(world="live").subscribe("c0/1", dest="t0").send("p0/1", "t0").wait(waited_ms).rest("t0")
     assert kind(story, "GEN-004") is expected
+
+
+@pytest.mark.parametrize(("came", "expected"), [(("p0/1", "p0/2"), HOLDS), (("p0/1", "p0/1"), FAILS), ((), FAILS),
+                                                (("p0/1",), HOLDS)])  # fmt: skip
+def test_what_came_through_a_window_that_nobody_knows_is_told(came: tuple[str, ...], expected: VerdictKind) -> None:
+    """As HornetQ's, which counts in bytes: it owes one message, and all of them came."""
+    story = foreign().connect("p0").connect("c0").subscribe("c0/1", "t0", prefetch=1000, asked=-1, ack="individual")
+    story.send("p0/1", "t0").send("p0/2", "t0").arrive("c0/1", *came)
+    assert kind(story.wait(2000).rest("t0"), "GEN-004") is expected
