@@ -267,6 +267,8 @@ def hidden_spans(tables: Tables, dest: Destination) -> list[Span]:
     still: spans apart from each other, rising.
     """
     spans = [*tables.marks.spans(marks.PAUSE, dest.name), *tables.marks.spans(marks.RESTART, dest.name)]
+    # Beyond a limit that was lowered a sweep that reads pages reads nothing.
+    spans += tables.marks.spans(marks.LIMIT, dest.name) if tables.paged else []
     for session in dest.sessions:
         if session.uncertain or not session.known:
             spans.append((session.opened[0], NEVER))

@@ -22,7 +22,9 @@ def operate(tables: Tables, event: Operate) -> None:
         return
     if event.op == "limit":
         tables.limits.append(event)
-        tables.marks.put(marks.LIMIT, event.dest, (event.t0, NEVER))
+        # Where producers wait for memory, what a raised limit lets go may exceed the broker's.
+        place = event.dest if tables.simulated and not tables.paged else ""
+        tables.marks.put(marks.LIMIT, place, (event.t0, NEVER))
         return
     if event.op == "mqsc":
         return  # marked beforehand: what it concerns depends on what is sent later

@@ -7,11 +7,13 @@ A message in memory is charged to its destination and to the broker: its content
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.experiment.policies import entry_for, matches
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES, OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import MARK_PERCENT
+from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.pressure import governing_limit, limit_at, own_limit_at, own_limits, pressed
 from brokerproof.conformance.facts.rows import Destination, Reading, Send
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
@@ -84,7 +86,7 @@ def _bound(facts: Facts, reading: Reading) -> int:
     """
     limit, event, dest = own_limit_at(facts, reading), reading.event, reading.destination
     told = [one for one in own_limits(facts, dest) if one.t0 <= event.t1]
-    if told and limit > 0 and dest.sends and dest.sends[0].event.t0 <= told[-1].t1:
+    if told and limit > 0 and any(send.event.t0 <= told[-1].t1 for send in facts.sends.values()):
         before = [dest.applied.memory_limit_bytes, *(one.limit_bytes or 0 for one in told)]
         return max(before) if all(before) else 0
     return limit
@@ -226,7 +228,8 @@ def lowered(facts: Facts) -> list[Reading]:
         return []  # a cursor's page stays until it is consumed
     found = [one for one in facts.rows(following) if one.at_rest and one.destination.kind == "queue"]
     kept = {one.destination for one in found if not all(send.event.persistent for send in one.destination.sends)}
-    return [one for one in found if one.destination not in kept and not _is_taken(one)]
+    found = [one for one in found if one.destination not in kept and not _is_taken(one)]
+    return [one for one in found if one.event.dispatched == 0 or not _was_taken(facts, one)]
 
 
 def _is_taken(reading: Reading) -> bool:
@@ -237,14 +240,29 @@ def _is_taken(reading: Reading) -> bool:
     return bool(pending or held_there or reading.ledger.browsed or reading.destination.grouped)
 
 
+def _changes(facts: Facts, reading: Reading) -> list[Operate]:
+    """What operators had made of the limits that govern it."""
+    places = {"", reading.destination.name}
+    return [one for one in facts.limits if one.dest in places and one.t0 <= reading.event.t1]
+
+
+def _was_taken(facts: Facts, reading: Reading) -> bool:
+    """Whether a consumer may have had some of what is there when a limit was changed: that stays when it comes back."""
+    sessions = reading.destination.sessions
+    return any(
+        session.opened[0] <= change.t1 and gone_ns(facts, session) >= change.t0
+        for change in _changes(facts, reading)
+        for session in sessions
+    )
+
+
 @rule("MEM-032", over=lowered, handles=KINDS)
 def memory_gives_way(facts: Facts, reading: Reading) -> Findings:
     """When a limit is lowered, messages that wait leave memory until the rest is within the limit."""
     limit, used, dest = governing_limit(facts, reading), reading.event.memory_bytes, reading.destination
     if limit <= 0 or used is None:
         return
-    told = (one for one in facts.limits if one.dest in {"", dest.name} and one.t0 <= reading.event.t1)
-    since_ns = max((one.t0 for one in told), default=0)
+    since_ns = max((one.t0 for one in _changes(facts, reading)), default=0)
     newer = any(send.event.t1 > since_ns or send.accepted[1] > since_ns for send in dest.sends)
     if used > limit + (dest.epoch.largest if newer else 0):
         yield broken("kept", reading, why=f"{used} bytes of memory are in use; the limit was lowered to {limit} bytes")

@@ -22,8 +22,8 @@ LIMITS_BYTES = (64 * 1024 * 1024, 16 * 1024, 32 * 1024, 8 * 1024, 0)
 class Operate(Step, frozen=True, tag="operate"):
     """An operator asks the broker to ``purge`` a queue, to ``move`` what waits on a queue to another one, or to
     ``reset`` the totals of a queue. ``dest`` and ``to`` count queues only, ``to`` those beside ``dest``. Or the
-    operator sets the memory ``limit`` of the whole broker (``own``: of the queue ``dest``; 0: it has none of its own),
-    or gives a queue manager an ``mqsc`` ``command``, which is drawn for whole programs
+    operator sets the memory ``limit`` of the whole broker (``dest`` 0) or of one queue (counted from 1; a limit of 0:
+    it has none of its own), or gives a queue manager an ``mqsc`` ``command``, which is drawn for whole programs
     (``generate/queue_managers.py``): few claims hold beyond such a change.
     """
 
@@ -33,7 +33,6 @@ class Operate(Step, frozen=True, tag="operate"):
     dest: Ordinal = 0
     to: Ordinal = 0
     limit_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
-    own: bool = False
     command: str = ""
 
     @classmethod
@@ -45,18 +44,17 @@ class Operate(Step, frozen=True, tag="operate"):
 
     def normalise(self, state: WorldState) -> Operate | None:
         queues = state.queues()
-        if self.op == "mqsc" or (self.op == "limit" and not self.own):
-            return msgspec.structs.replace(self, dest=0, to=0, own=False)
+        if self.op in ("limit", "mqsc"):
+            dest = self.dest % (1 + len(queues)) if self.op == "limit" else 0
+            return msgspec.structs.replace(self, dest=dest, to=0)
         if not queues or (self.op == "move" and len(queues) < 2):
             return None
         to = self.to % (len(queues) - 1) if self.op == "move" else 0
-        dest, limit_bytes = self.dest % len(queues), self.limit_bytes if self.op == "limit" else 0
-        own = self.op == "limit"
-        return msgspec.structs.replace(self, dest=dest, to=to, limit_bytes=limit_bytes, own=own, command="")
+        return msgspec.structs.replace(self, dest=self.dest % len(queues), to=to, limit_bytes=0, command="")
 
     def resolve(self, state: WorldState) -> ops.Operate:
         if self.op == "limit":
-            dest = state.queues()[self.dest] if self.own else ""
+            dest = state.queues()[self.dest - 1] if self.dest else ""
             return ops.Operate(op=self.op, dest=dest, limit_bytes=self.limit_bytes)
         if self.op == "mqsc":
             return ops.Operate(op=self.op, command=self.command)

@@ -534,6 +534,13 @@ def test_what_dies_before_it_is_due_is_swept_in_virtual_time(world: str, verdict
     ].verdict is verdict  # fmt: skip
 
 
+@pytest.mark.parametrize(("memory", "verdict"), [("G2", NOT_EXERCISED), ("fair", VIOLATED)])
+def test_a_sweep_that_reads_pages_may_meet_nothing_beyond_a_lowered_limit(memory: str, verdict: VerdictKind) -> None:
+    run = Clocked(policies=SWEPT_EVERY_SECOND, generation={"memory": memory}).at(1).post("p0/1", ttl_ms=100)
+    run.operate("limit", limit_bytes=1).at(5000).rest("q0", size=1, expired=0, enqueued=1)
+    assert verdicts(run.close().finish())["EXP-009"].verdict is verdict
+
+
 def test_a_consumer_that_leaves_after_a_reading_hides_nothing_from_it() -> None:
     run = Clocked(policies=SWEPT_EVERY_SECOND).at(1).connect("c0").subscribe("c0/1", prefetch=1).post("p0/1")
     run.arrive("c0/1", "p0/1").post("p0/2", ttl_ms=100).at(5000).rest("q0", size=2, expired=0, enqueued=2)
