@@ -201,8 +201,8 @@ def _lain(copy: Copy) -> list[Offer]:
     found: list[Offer] = []
     span: Span | None = send.accepted
     for delivery in deliveries:
-        if span is None:
-            break
+        if span is None or delivery.dest is not copy.dest:
+            break  # or it was moved, and lay there
         found.append(Offer(copy, span, delivery, bool(found), []))
         span = _came_back(delivery)
     return found

@@ -93,6 +93,12 @@ def test_who_has_room_is_given_what_waits() -> None:
     assert kind(over(untold().wait(1500).arrive("c0/1", "p0/1").ack("c0/1", "p0/1")), "GEN-123") is HOLDS
 
 
+def test_what_is_found_elsewhere_may_have_been_moved_there_long_ago() -> None:
+    story = untold().wait(2000).rest(None).leave("c0/1").drain("q1")
+    found = story.arrive("drain/1", "p0/1", original_dest="q0").end()
+    assert kind(found, "GEN-123") is SILENT
+
+
 def test_a_slot_that_becomes_free_is_used() -> None:
     def full() -> Builder:
         return untold(prefetch=1).arrive("c0/1", "p0/1").send("p0/2")
