@@ -8,6 +8,7 @@ answer (an end of line, a keep-alive, what a broker tells of itself) is not writ
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Characters of a body that are written down.
 BODY_MAX: Final = 1000
+#: Where the headers of a frame end: lines end in LF, or in CR LF as STOMP 1.2 allows.
+_CRLF: Final = b"\r\n\r\n"
+_BORDER: Final = re.compile(rb"\n\n|\r\n\r\n")
 #: A byte that UTF-8 does not have; a line and lines that no broker has to take.
 _BYTES: Final = {"ff": "\udcff", "long": "x" * 20_000, "many": "".join(f"x_{n}:y\n" for n in range(1001))}
 _KINDS: Final = {kind.name: kind for kind in KINDS.values()}
@@ -63,9 +67,9 @@ class StompWords:
         """What is complete now: command, lines, body, and headers of a message by name."""
         found = []
         self._buffer = (self._buffer + data).lstrip(b"\r\n")
-        while b"\n\n" in self._buffer:
-            head, _, rest = self._buffer.partition(b"\n\n")
-            command, *lines = head.decode("utf-8", "replace").split("\n")
+        while (border := _BORDER.search(self._buffer)) is not None:
+            head, rest = self._buffer[: border.start()], self._buffer[border.end() :]
+            command, *lines = head.decode("utf-8", "replace").split("\r\n" if border[0] == _CRLF else "\n")
             headers = dict(line.partition(":")[::2] for line in reversed(lines))
             length = headers.get("content-length", "")
             end = int(length) if length.isdecimal() else rest.find(b"\0")

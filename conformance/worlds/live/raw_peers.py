@@ -130,9 +130,10 @@ class PeerSocket:
             items = error.frames
         before: object = None
         for item in items:
-            # An end of line right behind a frame belongs to it: ActiveMQ ends every frame so.
-            if not (item is HEARTBEAT and isinstance(before, Frame)):
-                self._put(self.peer.hear(item, now_ns))
+            # Ends of lines right behind a frame belong to it: ActiveMQ ends every frame with one.
+            if item is HEARTBEAT and isinstance(before, Frame):
+                continue
+            self._put(self.peer.hear(item, now_ns))
             before = item
         self.flush()
 

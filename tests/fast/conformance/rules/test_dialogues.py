@@ -232,5 +232,16 @@ def test_stomp_is_read_byte_by_byte_as_it_comes() -> None:
         assert found[0][3]["x"] == "a\\c"
 
 
+def test_lines_of_stomp_may_end_in_cr_lf() -> None:
+    data = b"RECEIPT\r\nx:1\r\nreceipt-id:2\r\n\r\n\0\r\n\nMESSAGE\nx:a\r\n\nhello\r\n\r\n\0"
+    for size in (1, len(data)):
+        ear = StompWords()
+        found = [one for start in range(0, len(data), size) for one in ear.read(data[start : start + size])]
+        assert [(what, lines, body) for what, lines, body, _ in found] == [
+            ("RECEIPT", ["x:1", "receipt-id:2"], ""),
+            ("MESSAGE", ["x:a\r"], "hello\r\n\r\n"),  # a CR that is no end of a line
+        ]
+
+
 def test_openwire_that_cannot_be_read_is_written_down() -> None:
     assert OpenWireWords().read(b"\0\0\0\2\xff\0")[0][0] == "unreadable"

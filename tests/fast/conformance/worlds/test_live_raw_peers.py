@@ -14,6 +14,7 @@ from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.experiment.operations import Probe
 from brokerproof.conformance.worlds.live import raw_peers
 from brokerproof.conformance.worlds.port import Outcome
+from brokerproof.reference_broker.stomp.framing import StompFraming
 
 
 def test_a_peer_that_ends_before_it_was_listened_to_is_let_go() -> None:
@@ -21,6 +22,22 @@ def test_a_peer_that_ends_before_it_was_listened_to_is_let_go() -> None:
         gone: Any = SimpleNamespace(socket=line, peer=SimpleNamespace(is_over=lambda: True), speak=lambda: None)
         hosts: Any = SimpleNamespace(now_ns=time.monotonic_ns, pump=lambda _until_ns: None, rate=REAL)
         raw_peers._attend(hosts, [gone], 60_000)
+
+
+@pytest.mark.parametrize("ends", [0, 1, 3])
+def test_ends_of_lines_behind_a_frame_are_no_beats(ends: int) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        heard: list[object] = []
+        peer: Any = SimpleNamespace(conversation=None, hear=lambda item, _ns: heard.append(item) or [])
+        reader: Any = SimpleNamespace(socket=ours, peer=peer, now_ns=time.monotonic_ns, flush=lambda: None)
+        reader._framing, reader._put = StompFraming(), lambda _: None
+        for frame in (b"CONNECTED\nversion:1.2\n\n\0", b"RECEIPT\nreceipt-id:1\n\n\0"):
+            theirs.sendall(frame + b"\r\n" * ends)
+            raw_peers.PeerSocket._read(reader)
+        theirs.sendall(b"\n")
+        raw_peers.PeerSocket._read(reader)
+        assert [getattr(one, "command", "beat") for one in heard] == ["CONNECTED", "RECEIPT", "beat"]
 
 
 def test_peers_that_have_come_go_when_the_next_one_cannot_come(monkeypatch: pytest.MonkeyPatch) -> None:
