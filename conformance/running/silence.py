@@ -8,7 +8,7 @@ Rules
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
   first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
   or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
-  cannot ask that. Who accepts what the reference refuses has a voice. A program that was refused excuses only itself.
+  cannot ask that. Who accepts what the reference refuses has a voice.
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
@@ -45,7 +45,6 @@ from brokerproof.conformance.running.engine import run_program
 _NAMES: Final = ("op", "message", "messages", "consumer", "durable", "dest", "tx")
 #: Every request is answered.
 UNANSWERED: Final = "GEN-110"
-_MUTE: Final = {VerdictKind.NOT_EXERCISED, VerdictKind.NOT_APPLICABLE}
 _SPEAKS: Final = {VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE}
 
 
@@ -178,10 +177,8 @@ class Voices:
 
     def hear(self, result: RunResult) -> None:
         """One more run; ``result.lost`` is what ``lost_voice`` found."""
-        # What is not promised does not apply to any run; what a program that was refused would have shown, to that one.
-        mute = _MUTE if result.history is None else {VerdictKind.NOT_EXERCISED}
         for verdict in result.verdicts:
-            if verdict.verdict not in mute:
+            if verdict.verdict is not VerdictKind.NOT_EXERCISED:
                 self._spoken[verdict.requirement] = True
         for requirement, (expected, found) in result.lost.items():
             self._lost.setdefault(requirement, Silence(requirement, result.run, expected, found))

@@ -9,8 +9,7 @@ Rules:
   because a person must read it; where all is well, the one that met the most situations, then the fewest steps.
 * Runs that never happened have nothing to show: *not run*, *not applicable*, *not exercised* and *planned* cells have a
   text and no example.
-* A wanted requirement of which no run spoke is *not exercised*, never absent. So is one that fell silent, although a
-  program that the broker could not run would have shown it, too.
+* A wanted requirement of which no run spoke is *not exercised*, never absent.
 
 Memory: a verdict per run and requirement; programs and histories only of examples.
 """
@@ -20,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-import msgspec
+from msgspec import Struct
 
 from brokerproof.conformance.experiment.results import (
     RunFinished,
@@ -40,7 +39,7 @@ from brokerproof.reports.store.schema import Cell, Column, Example, Note, WorldC
 SHOWN = (VerdictKind.VIOLATED, VerdictKind.KNOWN_FAILURE, VerdictKind.INCONCLUSIVE, VerdictKind.SATISFIED)
 
 
-class Candidate(msgspec.Struct, eq=False):
+class Candidate(Struct, eq=False):
     """The best run so far to show for one cell."""
 
     key: tuple[int, int, int, str]
@@ -105,10 +104,6 @@ class ColumnCollector:
         if joined is None:
             text = "no run of this suite spoke of it"
             return Cell(self.broker, Verdict(requirement, VerdictKind.NOT_EXERCISED, text=text))
-        lost = next((one for one in self.silent if one.requirement == requirement), None)
-        if lost is not None and joined.verdict is VerdictKind.NOT_APPLICABLE:
-            text = f"{lost.run}: {lost.found}; on the reference broker: {lost.expected}"
-            joined = msgspec.structs.replace(joined, verdict=VerdictKind.NOT_EXERCISED, text=text)
         candidate = self._candidates.get(requirement)
         example = None
         if candidate is not None and candidate.verdict.verdict is joined.verdict:

@@ -203,10 +203,9 @@ def test_who_accepts_what_the_reference_broker_refuses_has_not_lost_its_voice() 
     assert first_difference(refused(sound), other) is None
 
 
-def heard(kind: VerdictKind, *, lost: bool, played: bool = True) -> RunResult:
+def heard(kind: VerdictKind, *, lost: bool) -> RunResult:
     program = programs()[REJECTING]
-    history = run_program(programs()[REJECTING], REJECTING).history if played else None
-    result = RunResult("x", "other", "live", program, [Verdict("GEN-001", kind)], history)
+    result = RunResult("x", "other", "live", program, [Verdict("GEN-001", kind)], None)
     result.lost = {"GEN-001": ("ok", "fail")} if lost else {}
     return result
 
@@ -218,13 +217,6 @@ def test_another_run_or_a_promise_excuses(kind: VerdictKind) -> None:
     assert [silence.run for silence in voices.silent()] == ["other/live/x"]
     voices.hear(heard(kind, lost=False))
     assert voices.silent() == []
-
-
-def test_a_program_that_cannot_be_played_excuses_none_that_was() -> None:
-    voices = Voices()
-    voices.hear(heard(VerdictKind.NOT_EXERCISED, lost=True))
-    voices.hear(heard(VerdictKind.NOT_APPLICABLE, lost=False, played=False))
-    assert [silence.run for silence in voices.silent()] == ["other/live/x"]
 
 
 def test_a_run_whose_requirements_fell_silent_ends_with_3(

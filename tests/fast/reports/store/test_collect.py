@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from brokerproof.conformance.experiment.results import RunFinished, RunResult, Silence, SuiteFinished, SuiteStarted
+from brokerproof.conformance.experiment.results import RunFinished, RunResult, SuiteFinished, SuiteStarted
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.requirements.catalogue import Catalogue
 from brokerproof.reports.store.collect import Collector, ColumnCollector
@@ -105,15 +105,3 @@ def test_a_planted_defect_is_a_column_of_its_own() -> None:
     collector.handle(RunFinished(samples.result("seed-1", [samples.early()], mutant="delay-1ms-early")))
     collector.handle(SuiteFinished("sha256:x", 1.0))
     assert [column.broker for column in collector.columns()] == ["reference", "reference with mutant delay-1ms-early"]
-
-
-def test_what_fell_silent_is_not_exercised_whatever_the_programs_that_did_not_fit() -> None:
-    refused = samples.result("refused", [Verdict("DLY-003", VerdictKind.NOT_APPLICABLE, text="[settings] lacks it")])
-    quiet = samples.result("quiet", [Verdict("DLY-003", VerdictKind.NOT_EXERCISED)])
-    column = collect(refused, quiet)
-    (cell,) = column.cells(["DLY-003"])
-    assert cell.verdict.verdict is VerdictKind.NOT_APPLICABLE
-    column.silent = [Silence("DLY-003", "other/live/quiet", "c0: subscribe ok", "c0: subscribe unknown")]
-    (cell,) = column.cells(["DLY-003"])
-    assert cell.verdict.verdict is VerdictKind.NOT_EXERCISED
-    assert cell.verdict.text == "other/live/quiet: c0: subscribe unknown; on the reference broker: c0: subscribe ok"
