@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 ORIGINAL_ID: Final = "orignalMessageId"
 #: The last instant of the calendar of clients and brokers: milliseconds since 1970.
 LAST_MS: Final = 2**63 - 1
-#: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
-LIFE: Final = "brokerproof_ttl_ms"
 #: Headers of ``operations.Headers`` that are no properties.
 FIELDS: Final = frozenset({"correlation-id", "type"})
 #: Properties that the suite's programs may have put on a message, and what a queue manager writes on dead letters and

@@ -35,7 +35,7 @@ def fitted(program: Program, seed: int, profile: Profile, capabilities: Collecti
     restarts = profile.restarts
     skewed = profile.start is not None and profile.start.clock != "none"
     hosts = [host if skewed or host.role != "broker" else replace(host, clock=ClockSpec()) for host in program.hosts]
-    broker = _told(program.broker, settings, keeps=bool(restarts))
+    broker = _told(program.broker, profile, settings)
     steps = [found for step in program.steps if (found := _restarted(step, restarts)) is not None]
     chooser = SeededChooser(seed)
     if restarts and seed % OWNERS == OWNERS - 1 and chooser.flag(RESTARTED_PERCENT):
@@ -56,16 +56,19 @@ def _plain(one: Destination, number: int, capabilities: Collection[str]) -> Dest
     return Destination(f"{one.kind}-{number}", "queue")
 
 
-def _told(spec: BrokerSpec, settings: Settings, *, keeps: bool) -> BrokerSpec:
+def _told(spec: BrokerSpec, profile: Profile, settings: Settings) -> BrokerSpec:
     """What of it the broker can be told."""
-    own = {name: getattr(spec, name) for name in BrokerSpec.__struct_fields__ if name in settings}
-    found = BrokerSpec(**{**own, "generation": spec.generation})
-    if keeps:
-        found = replace(found, persistent=spec.persistent)
     words = [name for name in PolicySpec.__struct_fields__ if name in settings]
     plain = [PolicySpec(entry.match, **{name: getattr(entry, name) for name in words}) for entry in spec.policies]
-    whole = replace(found, policies=[entry for entry in plain if entry != PolicySpec(entry.match)] or found.policies)
-    return found if settings.lacking(whole, keeps=keeps) else whole
+    found = replace(
+        settings.effective(spec, spec.generation),
+        policies=[entry for entry in plain if entry != PolicySpec(entry.match)] or BrokerSpec().policies,
+        persistent=spec.persistent if profile.restarts or "persistent" in settings else BrokerSpec().persistent,
+        mqsc=spec.mqsc if profile.operator is not None else [],  # its operator is told, whatever it is started with
+    )
+    if settings.lacking(replace(found, mqsc=[]), keeps=bool(profile.restarts)):  # it cannot say where a policy holds
+        return replace(found, policies=BrokerSpec().policies)
+    return found
 
 
 def _restarted(step: AnyStep, restarts: bool | str) -> AnyStep | None:

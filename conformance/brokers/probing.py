@@ -24,9 +24,9 @@ from msgspec import Struct, structs
 
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect
-from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.brokers.line import ABSENT_MS, ANSWER_MS, Line, NameRefused, ProbeError, ProbeLine
 from brokerproof.conformance.brokers.selector_forms import FORMS
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.reference_broker.stomp.frames import V10, V11, Frame
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ def probe(access: Access) -> Found:
     questions |= {"dates": dates, "expires": partial(dates, word="expires")}
     # They need several connections.
     longer = {"durables": _durables, "browsers": _browsers}
-    with ThreadPoolExecutor(len(questions) + len(longer) + 1) as pool:
+    with ThreadPoolExecutor(len(questions) + len(longer) + 2) as pool:
         marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks{run}"))
+        older = pool.submit(taken_versions, access)
         told = {
             name: pool.submit(_told, partial(_asked, access, ask, f"{name}{run}")) for name, ask in questions.items()
         }
@@ -102,8 +103,7 @@ def probe(access: Access) -> Found:
     unasked = {"dates", "expires", *(() if "broker-ttl" in found else ("broker-ttl",))}
     asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
     refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
-    older = taken_versions(access)
-    return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, older, dated)
+    return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, older.result(), dated)
 
 
 def taken_versions(access: Access) -> tuple[str, ...]:

@@ -6,14 +6,16 @@ about (a priority, a group) is not in its table.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+#: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
+LIFE: Final = "brokerproof_ttl_ms"
 #: The suite's word -> the header that ActiveMQ has for it. ``life`` is a time to live by the broker's clock.
 HEADERS: dict[str, str] = {
     "expiration": "expires",
-    "life": "brokerproof_ttl_ms",
+    "life": LIFE,
     "timestamp": "timestamp",
     "delay": "AMQ_SCHEDULED_DELAY",
     "persistent": "persistent",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant
 from brokerproof.reference_broker.core.broker import Broker
+from brokerproof.reference_broker.core.config import RELATIVE_TTL
 from brokerproof.reference_broker.core.effects import Counted, Effect
 from brokerproof.reference_broker.core.events import Event, Send
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.core.topic import Topic
-
-#: The property by which a producer asks for a time to live by the broker's clock.
-LIFE = "brokerproof_ttl_ms"
 
 
 class AddsProperty(Broker):
@@ -141,8 +139,8 @@ class AddsLife(Broker):
     def handle(self, event: Event, now: Now) -> list[Effect]:
         if isinstance(event, Send) and event.message.expiration_ms == 0:
             self._sends += 1
-            if self._sends % 3 == 0 and LIFE not in event.message.properties:
-                event.message.properties = {**event.message.properties, LIFE: 3_600_000}
+            if self._sends % 3 == 0 and RELATIVE_TTL not in event.message.properties:
+                event.message.properties = {**event.message.properties, RELATIVE_TTL: 3_600_000}
         return super().handle(event, now)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.experiment.history import Send as SendEvent
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.conformance.facts.contents import differences, header_differences
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESOLVED
@@ -35,8 +36,6 @@ def as_it_was_sent(facts: Facts, send: Send) -> Findings:
         yield held("as-sent", "with properties" if carries else "as a dead letter" if letter else "")
 
 
-#: The property by which a producer asks for a time to live by the broker's clock, and which tells what is left of it.
-LIFE: Final = "brokerproof_ttl_ms"
 #: Properties that protocols, brokers and the suite's own agents put on messages, by their beginnings.
 DOCUMENTED: Final = ("JMS", "AMQ_", "_", "x-", "X-", "brokerproof_", "content-", "original", "orignal",
                      "destination-type", "MQDLH_DestQName", "MQDLH_Reason",

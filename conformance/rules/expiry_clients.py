@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from brokerproof.conformance.experiment.history import Ack, Discard, Subscribe
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.conformance.facts.absence import ended, missing, unexplained
 from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, otherwise_dead
 from brokerproof.conformance.facts.deliveries import is_own_letter, moves, settled
@@ -35,7 +36,6 @@ from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Se
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
-from brokerproof.conformance.rules.contents import LIFE
 from brokerproof.conformance.rules.expiry import (
     CLOCKS,
     mortal_copies,

@@ -14,9 +14,10 @@ from zlib import crc32
 
 import msgspec
 
-from brokerproof.conformance.agents.message import LIFE, arrival_of, number_in
+from brokerproof.conformance.agents.message import arrival_of, number_in
 from brokerproof.conformance.experiment import traits
 from brokerproof.conformance.experiment.history import Ack, Arrive, Connect, Consume, Nack, Send, Subscribe
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.reference_broker.openwire.commands import as_dispatch
 from brokerproof.reference_broker.openwire.consumer import as_delivered
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME

@@ -81,3 +81,12 @@ def test_what_a_broker_lacks_is_something_plain() -> None:
     assert able.broker_host().clock == ClockSpec(5)
     nowhere = settings.replace("{match}={value}", "{value}")
     assert adapter(f"{START}{nowhere}").fitted(program, 1).broker.policies == BrokerSpec().policies
+
+
+def test_what_an_operator_tells_a_broker_stays() -> None:
+    """No setting has a word for it (MQSC commands, which its operator gives before the program)."""
+    program = live_program(OWNERS - 1)
+    program = msgspec.structs.replace(program, broker=BrokerSpec(mqsc=["DEFINE QLOCAL('q0')"]))
+    operator = '[operator]\ncommand = ["tell"]\n'
+    assert adapter(START + operator).fitted(program, 1).broker.mqsc == program.broker.mqsc
+    assert adapter(START).fitted(program, 1).broker.mqsc == []

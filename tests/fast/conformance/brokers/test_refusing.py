@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from brokerproof.conformance.agents.message import LIFE
 from brokerproof.conformance.brokers import make_adapter, proving
 from brokerproof.conformance.brokers.base import STOMP_URL, Access
 from brokerproof.conformance.brokers.line import Line, NameRefused, NoReceipt, ProbeError, ProbeLine
 from brokerproof.conformance.brokers.probing import dates, probe, refused_forms, taken_versions
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.experiment.wire_names import WireNames
+from brokerproof.conformance.experiment.wire_names import LIFE, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
