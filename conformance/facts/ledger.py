@@ -52,7 +52,7 @@ class Ledger:
     # fmt: off
     __slots__ = ("act", "arrived", "browsed", "browsing", "conserved", "counting", "departed", "doubted", "from_start",
                  "ghosts", "held", "in_flight", "kept", "left", "loose", "pledged", "purge", "reset", "reset_held",
-                 "sent", "shaken", "shown", "stirred", "stretch", "tardy", "unaccounted", "undone", "zeroed")
+                 "sent", "shaken", "shown", "stirred", "stretch", "taken", "tardy", "unaccounted", "undone", "zeroed")
     # fmt: on
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Ledger:
         found.tardy = self.tardy
         found.left, found.browsed, found.shown, found.purge = self.left, self.browsed, self.shown, self.purge
         found.reset, found.reset_held = self.reset, self.reset_held
-        found.shaken, found.unaccounted = self.shaken, self.unaccounted
+        found.shaken, found.unaccounted, found.taken = self.shaken, self.unaccounted, self.taken
         return found
 
     def restart(self) -> None:
@@ -104,10 +104,12 @@ class Ledger:
         self.purge: Purge | None = None
         self.reset: Operate | None = None
         self.reset_held = 0
-        #: An operator took something, or began the totals anew, while something was or may have been in flight.
+        #: An operator began the totals anew while something was or may have been in flight.
         self.shaken = False
-        #: What an operator took may be counted again when its holder settles it.
+        #: An operator took something while that was so: ``taken`` at most of what is held, which is in flight for some
+        #: brokers until its holder settles it, and for others no more.
         self.unaccounted = False
+        self.taken = 0
 
     def operate(self, event: Operate, late: int, *, busy: bool) -> None:
         """An operator purged it, moved messages, or reset its statistics; ``busy``: something may be in flight, and
@@ -116,11 +118,12 @@ class Ledger:
         self.stretch += 1
         self.from_start = self.zeroed = False
         self.stirred = True
-        self.shaken = self.shaken or busy
         if event.op == "reset":
+            self.shaken = self.shaken or busy
             self.reset = event if event.result == "ok" else self.reset
             self.reset_held = self.held
             return
         self.unaccounted = self.unaccounted or busy
+        self.taken = max(self.taken, self.held) if busy else self.taken
         if event.op == "purge" and event.result == "ok":
             self.purge = Purge(event, self.held, self.loose, self.sent - late)

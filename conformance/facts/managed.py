@@ -80,7 +80,8 @@ def asking(tables: Tables) -> list[SendRow]:
 def states(tables: Tables) -> list[State]:
     """The objects over time, in order; worked out once per run."""
     if tables.managed is None:
-        tables.managed = _states(tables)
+        told: list[Event] = [event for event in tables.operations if event.op == "mqsc"]
+        tables.managed = _states(tables, [*told, *tables.restarts])
     return tables.managed
 
 
@@ -93,10 +94,10 @@ def configured(tables: Tables) -> Objects:
     return objects
 
 
-def _states(tables: Tables) -> list[State]:
+def _states(tables: Tables, changes: Iterable[Event]) -> list[State]:
+    """The objects after each of its operator's commands and of its restarts."""
     found = [State(configured(tables))]
-    told: list[Event] = [event for event in tables.operations if event.op == "mqsc"]
-    for event in sorted([*told, *tables.restarts], key=lambda event: event.seq):
+    for event in sorted(changes, key=lambda event: event.seq):
         if not isinstance(event, Operate):
             found.append(State(configured(tables), event))
         elif event.result != "fail":
@@ -156,8 +157,10 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
     ways = [(send, _ways(tables, send, watched)) for send in sends]
     _mark_resolved(tables, told, ways, several)
     delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
+    all_ = _states(tables, told)
     for event in told:
-        queue = None if event.result == "fail" else _subject(Command(event.command or ""))
+        command = Command(event.command or "")
+        queue = None if event.result == "fail" else _subject(command)
         if queue is None:
             continue
         places = [*several, *delayed]
@@ -167,8 +170,22 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
             places += [name for _, names in ways for name in names if tables.names.is_topic(name)]
         elif queue != STAGING:
             places += [queue, *(name for _, names in ways if queue in names for name in names)]
+        until_ns = _restored_ns(all_, event, command)
         for place in dict.fromkeys([marks.WHOLE, DEAD_LETTERS, *places, *_own_dead_letters(tables, places)]):
-            tables.marks.put(marks.MQSC, place, (event.t0, NEVER))
+            tables.marks.put(marks.MQSC, place, (event.t0, until_ns))
+
+
+def _restored_ns(all_: list[State], event: Operate, told: Command) -> int:
+    """When the processor runs again for certain after a command that is about nothing else; what is sent from then on
+    it does not concern.
+    """
+    if told.kind not in {"QMGR", "DELAYPROC"} or "DEADQ" in told.attributes:
+        return NEVER
+    if told.attributes.get("PLATFORM"):
+        return NEVER  # the staging queue is another one
+    later = (state for state in all_ if state.event is not None and state.event.seq >= event.seq)
+    running = (state for state in later if state.objects is not None and state.objects.running)
+    return next((state.event.t1 for state in running if state.event is not None), NEVER)
 
 
 def _mark_resolved(tables: Tables, told: list[Operate], ways: list[tuple[Send, list[str]]], several: list[str]) -> None:
@@ -205,7 +222,7 @@ def _subject(told: Command) -> str | None:
     """The queue or topic whose messages, once they are taken, a command may concern; ``STAGING``: those with a delay;
     "": nobody knows; None: there is none.
     """
-    if told.wrong or told.verb == "DISPLAY":
+    if told.wrong or told.verb == "DISPLAY" or told.kind == "AUTHREC":
         return None
     if told.kind in {"QMGR", "DELAYPROC", "STAGED"}:
         return "" if "DEADQ" in told.attributes else STAGING

@@ -66,6 +66,7 @@ def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:
     empty = last is not None and last.event.size == 0 and not ledger.loose and last.epoch.sent == dest.epoch.sent
     busy = bool(dest.open) or any(covers(session, dest) and not session.end for session in tables.wild)
     busy = busy or any(looks_at(browser.event, dest) for browser in tables.lookers.values())
+    busy = busy and dest.name == event.dest  # where messages are moved to, nothing is taken
     late = 0
     while late < len(dest.sends) and dest.sends[-1 - late].event.t1 > event.t0:
         late += 1

@@ -119,7 +119,7 @@ def _compare(reading: Reading) -> None:
     """Whether as much has come, less what went, as is there: compared with the reading at rest before, or with 0."""
     base, event = reading.base, reading.event
     excess, earlier = _excess(event), _excess(base.event) if base is not None else 0
-    if excess is None or earlier is None or reading.ledger.unaccounted:
+    if excess is None or earlier is None:
         return
     if base is not None or reading.ledger.from_start:
         kept, before = event.scheduled or 0, (base.event.scheduled or 0) if base is not None else 0

@@ -73,13 +73,13 @@ from brokerproof.conformance.facts.settling import (
     expect_no_dead_letter,
     hold,
     is_unclear,
+    leave_to,
     note_volatile,
     release,
     requeue,
     settle,
     settled_by,
     take,
-    take_back,
     tell_apart,
     unpledge,
 )
@@ -285,9 +285,7 @@ class Recording:
             self._dead_letter(copy, delivery)
         else:
             dest.again += bool(copy.deliveries)
-            for before in copy.deliveries:
-                if before.undone_ns <= event.t1:
-                    take_back(before)
+            leave_to(delivery)
             copy.deliveries.append(delivery)
             if state != LATE:
                 hold(tables, delivery)

@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Ack, Acknowledge, Nack
+from brokerproof.conformance.experiment.history import Ack, Acknowledge, Discard, Nack
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.policy import gets_expiration
@@ -231,6 +231,22 @@ def _return(delivery: Delivery) -> None:
     ledger.held -= 1
     ledger.undone -= undone
     ledger.stirred = True
+
+
+def leave_to(delivery: Delivery) -> None:
+    """It comes, perhaps once more: what of this the broker took back before, or somebody else discarded who is not seen
+    to have settled it by that, is not held there.
+    """
+    for before in delivery.copy.deliveries:
+        session = before.session
+        discarded = isinstance(before.settlement, Discard) and before.state == DOUBTFUL
+        if before.undone_ns <= delivery.event.t1:
+            take_back(before)
+        elif discarded and session is not delivery.session and not (session.end or session.dest.topic):
+            before.state = RETURNED
+            session.doubted -= 1
+            before.dest.ledger.doubted -= 1
+            before.dest.ledger.stirred = True
 
 
 def failures(copy: Copy) -> int:

@@ -121,7 +121,7 @@ def returned(facts: Facts) -> list[Session]:
     return [s for s in sessions if not s.dest.topic and not s.wild and s.dest.kind != "dead-letters"]
 
 
-@rule("GEN-082", over=returned, handles=but("selective"), faults=("restart",))
+@rule("GEN-082", over=returned, handles=KINDS, faults=("restart",))
 def waiting_in_order(facts: Facts, session: Session) -> Findings:
     """Messages that were waiting when the broker was restarted are delivered in their order."""
     down = facts.restarts[bisect_right(facts.restarts, session.opened[0], key=t1_of) - 1]

@@ -179,7 +179,12 @@ def pauses(policy: RedeliverySpec, count: int) -> list[int]:
     return found
 
 
-@rule("RDL-023", over=tried_again, handles=but("restart"))
+def tried_again_unbroken(facts: Facts) -> list[Copy]:
+    """The same, of a broker that went on: one that restarts need not remember when and how often."""
+    return [copy for copy in facts.rows(tried_again) if not copy.marks & RESTART]
+
+
+@rule("RDL-023", over=tried_again_unbroken, handles=KINDS)
 def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
     """A rejected message that the broker itself redelivers comes again marked, and not before its pause has passed."""
     policy = copy.dest.applied.entry.redelivery
@@ -197,7 +202,7 @@ def not_before_the_pause(_facts: Facts, copy: Copy) -> Findings:
             yield held("after-the-pause", "a later time" if number else "the first time", slack_ns=slack_ns)
 
 
-@rule("RDL-024", over=tried_again, handles=but("restart"))
+@rule("RDL-024", over=tried_again_unbroken, handles=KINDS)
 def as_often_as_allowed(facts: Facts, copy: Copy) -> Findings:
     """The broker redelivers a rejected message as often as its policy says, and then makes a dead letter of it, or
     drops it, as the policy says.

@@ -8,15 +8,12 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.history import Leave
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS, but
+from brokerproof.conformance.facts.marks import KINDS, RESTART
 from brokerproof.conformance.facts.presence import gone_ns, sessions_of
 from brokerproof.conformance.facts.returning import Redelivery, redeliveries
 from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
-
-#: A mark need not survive a restart of the broker.
-UNBROKEN = but("restart")
 
 
 def _told_twice(delivery: Delivery) -> bool:
@@ -40,8 +37,9 @@ def mark_is_the_count(_facts: Facts, delivery: Delivery) -> Findings:
 
 
 def marked_or_not(facts: Facts) -> list[Redelivery]:
-    """Redeliveries that a mark, or its absence, says something about."""
-    return [row for row in facts.rows(redeliveries) if row.second.event.redelivered is not None]
+    """Redeliveries that a mark, or its absence, says something about: it need not survive a restart of the broker."""
+    told = [row for row in facts.rows(redeliveries) if row.second.event.redelivered is not None]
+    return [row for row in told if not row.marks & RESTART]
 
 
 def last_given(facts: Facts) -> dict[str, int]:
@@ -65,7 +63,7 @@ def closed_telling(facts: Facts) -> list[Redelivery]:
     return [row for row in rows if row.first.place > given.get(row.first.session.name, NEVER)]
 
 
-@rule("RDL-009", over=closed_telling, handles=UNBROKEN)
+@rule("RDL-009", over=closed_telling, handles=KINDS)
 def close_marks_what_was_given(facts: Facts, row: Redelivery) -> Findings:
     """A close that tells the last delivered message marks exactly the messages up to that one."""
     first, second = row.first, row.second
@@ -86,7 +84,7 @@ def untold(facts: Facts) -> list[Redelivery]:
     return [row for row in marked_or_not(facts) if not row.first.dest.topic and row.unsaid()]
 
 
-@rule("RDL-010", over=untold, handles=UNBROKEN)
+@rule("RDL-010", over=untold, handles=KINDS)
 def loss_marks_everything(_facts: Facts, row: Redelivery) -> Findings:
     """A lost connection, and a STOMP unsubscribe, mark every message of the window, written or not."""
     if row.second.event.redelivered:
@@ -109,7 +107,7 @@ def lost_together(facts: Facts) -> list[Redelivery]:
     return [row for row in rows if len(leavers[row.first.session.client.name, row.first.session.end_connection]) > 1]
 
 
-@rule("RDL-011", over=lost_together, handles=UNBROKEN)
+@rule("RDL-011", over=lost_together, handles=KINDS)
 def loss_marks_all_consumers(_facts: Facts, row: Redelivery) -> Findings:
     """Closing a session or connection marks the delivered messages of all its consumers."""
     if row.second.event.redelivered:
@@ -129,7 +127,7 @@ def reconnected(facts: Facts) -> list[Redelivery]:
     return found
 
 
-@rule("RDL-016", over=reconnected, handles=UNBROKEN)
+@rule("RDL-016", over=reconnected, handles=KINDS)
 def durable_counts_on(_facts: Facts, row: Redelivery) -> Findings:
     """A durable subscription that reconnects gets its unsettled messages with a higher delivery count each time."""
     before, after = row.first.event, row.second.event
