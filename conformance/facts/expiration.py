@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.facts.clock import NO_EVENT
+from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.managed import may_be_capped
 from brokerproof.conformance.facts.policy import gets_expiration, stamping_of
 from brokerproof.conformance.facts.rows import Copy, Send
@@ -123,7 +124,9 @@ def maybe_restamped(tables: Tables, send: Send) -> bool:
 
 def maybe_timed_out(tables: Tables, copy: Copy, until_ns: int) -> bool:
     """Whether a copy may have expired by then, by whatever expiration the broker may have given it."""
-    event = copy.send.event
+    event, spec = copy.send.event, tables.declared.timestamping
+    if spec is not None and spec.restamp_moved and moves(copy):
+        return may_die(tables, copy.send)  # it is another life, also for what came over a bridge
     if maybe_restamped(tables, copy.send):
         death = death_of(tables, copy.send)
         return may_die(tables, copy.send) and (death is None or not alive(tables, death, event.t0, until_ns))

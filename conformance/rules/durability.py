@@ -11,7 +11,7 @@ from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_queue_manager
-from brokerproof.conformance.facts.marks import KINDS, but
+from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Session

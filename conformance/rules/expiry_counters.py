@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import groupby, pairwise
+from typing import Final
 
 from brokerproof.conformance.experiment.destinations import expiries_of
 from brokerproof.conformance.experiment.history import Arrive, Counters
@@ -19,12 +20,14 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Reading, Send, Session
-from brokerproof.conformance.facts.spans import NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.expiry import CLOCKS, mortal_copies, unread
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 
 STEPPED_FORWARD = "the broker's clock had stepped forward before"
 STEPPED_BACK = "the broker's clock had stepped back before"
+#: What an advisory is charged at most, with all that describes the message.
+ADVISORY_BYTES: Final = 16 * 1024
 #: How many arrivals of a consumer are looked at.
 LOOK_AHEAD = 16
 
@@ -357,7 +360,10 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
     expired = before[-1].event.expired or 0
     heard = sum(advisory.seq < before[-1].event.seq for advisory in told)
     mortal = sum(not send.refused and may_die(facts, send) for send in dest.sends)
-    if heard < expired and not row.session.traits.settles_on_write and expired > row.session.prefetch:
+    window, room_bytes = row.session.prefetch, row.session.dest.applied.entry.memory_limit_bytes or NEVER
+    if row.session.traits.settles_on_write:
+        window = room_bytes = NEVER
+    if heard < expired and expired > min(window, room_bytes // ADVISORY_BYTES):
         return  # it may have to take some first
     if heard < expired or len(told) > mortal:
         why = f"it had got {heard} advisories then and {len(told)} in all, of {mortal} that can be"
