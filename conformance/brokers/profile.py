@@ -14,7 +14,7 @@ import re
 import tomllib
 import types
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -169,6 +169,10 @@ class OperatorAt(_Table, frozen=True):
     after: list[str] = []
 
 
+#: A window that no program fills; what protocols can say at most.
+UNLIMITED: Final = 2**31 - 1
+
+
 class Promises(_Table, frozen=True):
     """What its documentation says. ``capabilities`` absent: found by probing."""
 
@@ -181,6 +185,12 @@ class Promises(_Table, frozen=True):
     heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
     delay_clock: Literal["elapsed", "broker-wall", "producer-wall"] = "elapsed"
     generation: dict[str, str] = {}
+
+    def window(self) -> int | None:
+        """What a consumer gets that asks for no prefetch; None: that is the broker's own affair."""
+        if self.prefetch == "unlimited":
+            return UNLIMITED
+        return self.prefetch if isinstance(self.prefetch, int) else None
 
 
 class Tolerances(_Table, frozen=True):

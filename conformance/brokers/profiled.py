@@ -179,8 +179,8 @@ class ProfileAdapter(Adapter):
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
         shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
-        if isinstance(profile.promises.prefetch, int) and not self.pulls:
-            self.default_prefetch = profile.promises.prefetch
+        if not self.pulls:
+            self.default_prefetch = profile.promises.window()
         self.servers = Servers(profile.name, skewed=skewed, shared=shared, lanes=lanes)
         #: Of the one broker where none is started.
         self.crowd = Crowd()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final, NamedTuple
 
-from brokerproof.conformance.experiment.history import Poll
+from brokerproof.conformance.experiment.history import Leave, Poll
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
@@ -174,7 +174,7 @@ def offers(facts: Facts) -> list[Offer]:
             or any(one is None or one.exclusive or one.no_local for one in events)
         ):
             continue
-        lain = [one for copy in dest.copies for one in _lain(copy)]
+        lain = [one for copy in dest.copies for one in _lain(facts, copy)]
         late = [one for one in lain if one.given.event.t0 > one.span[1] + lateness_ns]
         at_once = [one for one in lain if one.given.event.t0 <= one.span[1] + lateness_ns]
         settlements = [event.t1 for copy in dest.copies for one in copy.deliveries for event in one.settlements]
@@ -191,7 +191,7 @@ def offers(facts: Facts) -> list[Offer]:
     return found
 
 
-def _lain(copy: Copy) -> list[Offer]:
+def _lain(facts: Facts, copy: Copy) -> list[Offer]:
     """Each time that it lay there for certain, because it was given to somebody later."""
     send, deliveries = copy.send, copy.deliveries
     if not send.confirmed or send.delayed or send.event.again or copy.rejected or copy.dead_letters:
@@ -204,17 +204,22 @@ def _lain(copy: Copy) -> list[Offer]:
         if span is None or delivery.dest is not copy.dest:
             break  # or it was moved, and lay there
         found.append(Offer(copy, span, delivery, bool(found), []))
-        span = _came_back(delivery)
+        span = _came_back(facts, delivery)
     return found
 
 
-def _came_back(delivery: Delivery) -> Span | None:
-    """When a copy was on its queue again; None: nobody knows."""
+def _came_back(facts: Facts, delivery: Delivery) -> Span | None:
+    """When a copy was on its queue again; None: nobody knows. A real broker may keep what a consumer that says goodbye
+    holds until its connection ends (RabbitMQ: it belongs to the channel).
+    """
     if delivery.requeued:
         event = delivery.settlements[-1]
         return event.t0, event.t1
     left_ns = departed_ns(delivery.session)
     if delivery.state != RETURNED or delivery.settlements or not delivery.session.known or left_ns >= NEVER:
+        return None
+    leave = delivery.session.leave
+    if isinstance(leave, Leave) and leave.consumer and not facts.simulated:
         return None
     return left_ns + 1, left_ns + 1
 

@@ -168,7 +168,7 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
             break
         if delivery.dest is not row.dest or not at_home(delivery):
             continue
-        earlier = back.get(delivery.send.message)
+        earlier = back.pop(delivery.send.message, None)  # once: it may be rejected, and come again
         if earlier is None:
             apart = delivery.send.event.persistent not in kinds and not fair
             backlog = not _was_pledged(delivery) and not _came_with_its_connection(facts, delivery)

@@ -14,7 +14,7 @@ from brokerproof.conformance.brokers.casting import cast
 from brokerproof.conformance.brokers.launching import Launcher
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
-from brokerproof.conformance.brokers.profile import Located, parse_profile, read_profile, revealed
+from brokerproof.conformance.brokers.profile import UNLIMITED, Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import _answers, begun_again
 from brokerproof.conformance.brokers.settings import Settings
@@ -238,7 +238,13 @@ def test_a_promised_window_is_that_of_who_asks_for_none(monkeypatch: pytest.Monk
     assert [window_of(declared, "q0", asked, **kind, browser=False) for asked in (UNASKED, 5, 1000)] == [20, 5, 1000]
     assert window_of(declared, "q0", UNASKED, **kind, browser=True) == 500
     unlimited = adapter('[promises]\nprefetch = "unlimited"\n', monkeypatch, ["prefetch"])
-    assert (unlimited.default_prefetch, unlimited.capabilities()) == (None, ["prefetch"])
+    assert (unlimited.default_prefetch, unlimited.capabilities()) == (UNLIMITED, ["default-prefetch", "prefetch"])
+    assert (
+        window_of(DeclaredSpec(default_prefetch=UNLIMITED), "t0", UNASKED, topic=True, durable=False, browser=False)
+        > 10**9
+    )
+    ignored = adapter('[promises]\nprefetch = "ignored"\n', monkeypatch, ["prefetch"])
+    assert (ignored.default_prefetch, ignored.capabilities()) == (None, [])
     fixed = adapter("[promises]\nprefetch = 20\n", monkeypatch, ["ttl"])
     assert fixed.capabilities() == ["ttl"]  # nobody can ask for another one
 

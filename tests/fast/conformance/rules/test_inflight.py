@@ -316,7 +316,10 @@ def test_what_an_operator_took_from_a_holder_counts_until_it_is_settled_or_no_mo
     settled = two_of_three_held().operate("purge").ack("c0/1", "p0/2", "p0/3")
     assert kinds(settled.rest(in_flight=-2))["INF-001"] is FAILS
     assert kinds(two_of_three_held().operate("reset").rest(in_flight=0))["INF-001"] is UNSURE
-    assert kinds(two_of_three_held().operate("move", to="q1").send("p0/4", "q1").rest("q1", in_flight=1))["INF-001"] is FAILS
+    assert (
+        kinds(two_of_three_held().operate("move", to="q1").send("p0/4", "q1").rest("q1", in_flight=1))["INF-001"]
+        is FAILS
+    )
     assert kinds(two_of_three_held().operate("purge", count=0).rest(in_flight=0))["INF-001"] is FAILS
     assert kinds(two_of_three_held().operate("move", to="q1", count=0).rest(in_flight=0))["INF-001"] is FAILS
     purged = Builder().connect("p0").send("p0/1").operate("purge").send("p0/2")

@@ -120,6 +120,14 @@ def test_who_left_soon_proves_nothing() -> None:
     assert kind(untold().wait(500).leave("c0/1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-123") is SILENT
 
 
+@pytest.mark.parametrize("how", ["close", "lost"])
+def test_a_real_broker_may_keep_what_a_consumer_held_until_its_connection_ends(how: str) -> None:
+    story = untold().arrive("c0/1", "p0/1").connect("c1").subscribe("c1/1", prefetch=10, ack="client")
+    story = story.leave("c0/1") if how == "close" else story.lose("c0")
+    story = story.wait(2000).rest(None).leave("c1/1").drain("q0").arrive("drain/1", "p0/1", redelivered=True).end()
+    assert kind(story, "GEN-123") is (FAILS if how == "lost" else SILENT)
+
+
 @pytest.mark.parametrize(("word", "lost"), [("requeue", True), ("topics", False)])
 def test_what_is_rejected_where_that_puts_it_back_is_given_again(word: str, lost: bool) -> None:
     def rejected() -> Builder:

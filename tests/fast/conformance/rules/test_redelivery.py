@@ -239,6 +239,11 @@ def test_what_came_back_is_first_and_in_order() -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
+def test_what_is_rejected_afterwards_comes_behind_whatever_came_meanwhile() -> None:
+    story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1").arrive("c1/1", "p0/1", "p0/2", "p0/3")
+    assert kind(story.nack("c1/1", "p0/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-005") is HOLDS
+
+
 def test_what_came_due_meanwhile_has_no_place_among_what_came_back() -> None:
     def told(delay_ms: int, *, waits: bool) -> Builder:
         story = Builder().connect("p0").connect("c0").connect("c1").send("p0/9", delay_ms=delay_ms)
