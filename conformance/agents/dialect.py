@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from brokerproof.conformance.experiment.wire_names import HEADERS, WireNames
+from brokerproof.conformance.experiment.wire_names import HEADERS, OWN, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 _PLAIN = WireNames()
+#: How the suite's names of queues of one queue's dead letters begin.
+_OWN = _PLAIN.dead_letters + OWN
 #: A literal of a selector, which stays as it is, or a word.
 _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 #: Headers that hold a destination.
@@ -59,8 +61,8 @@ class Dialect:
     def address(self, destination: str) -> str:
         """``/queue/q0`` as the broker writes it."""
         names = self._names
-        if destination == _PLAIN.dead_letters:
-            return names.dead_letters
+        if destination == _PLAIN.dead_letters or (names.apart and destination.startswith(_OWN)):
+            return names.address(f"queue://{destination.removeprefix('/queue/')}")
         for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
             if destination.startswith(kind):
                 return template.replace("{name}", destination.removeprefix(kind))
@@ -68,8 +70,11 @@ class Dialect:
 
     def _plain(self, destination: str) -> str:
         names = self._names
-        if destination == names.dead_letters:
+        if destination == self.address(_PLAIN.dead_letters):
             return _PLAIN.dead_letters
+        before, there, after = names.dead_letters.partition("{name}")
+        if there and destination.startswith(before) and destination.endswith(after):
+            return _OWN + destination.removeprefix(before).removesuffix(after)
         for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
             before, _, after = template.partition("{name}")
             if destination.startswith(before) and destination.endswith(after):

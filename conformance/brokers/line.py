@@ -50,6 +50,8 @@ class Line:
         sock = socket.create_connection((access.host, access.port), timeout=CONNECT_MS / 1000)
         self._socket = context_of(access.ca).wrap_socket(sock, server_hostname=access.secure) if access.secure else sock
         self._framing = StompFraming() if access.names is None else DialectFraming(Dialect(access.names))
+        #: Whether each queue has dead letters of its own.
+        self.apart = access.names is not None and access.names.apart
         self._frames: deque[Frame] = deque()
         self._receipts = 0
         headers = {

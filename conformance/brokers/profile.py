@@ -373,6 +373,11 @@ def _check_names(located: Located) -> None:
             template = getattr(names, word)
             if template.count("{name}") != 1 and template != getattr(DEFAULTS[kind], word):
                 raise located.wrong(f"names.{kind}.{word}", f"{template!r} must hold {{name}} once")
+        letters, line = names.dead_letters, f"names.{kind}.dead_letters"
+        if names.apart and kind != "stomp":
+            raise located.wrong(line, f"{letters!r}: a queue for each queue's dead letters is known over STOMP only")
+        if letters.count("{name}") > 1 or (names.apart and letters == names.queue):
+            raise located.wrong(line, f"{letters!r} must hold {{name}} once, or not at all, and be no queue's own name")
         for word in names.headers:
             if word not in words:
                 near = suggestion(word, words)

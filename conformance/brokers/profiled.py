@@ -175,7 +175,7 @@ class ProfileAdapter(Adapter):
         self.speed = self.speed_max = 1 if start is None else start.speed
         # What expires may become a dead letter, whatever is promised of a rejection.
         dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])
-        self._shares = profile.promises.reject in {"redeliver", "drop"} and not dying
+        self._shares = (profile.promises.reject in {"redeliver", "drop"} and not dying) or profile.names.stomp.apart
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
         shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
@@ -249,7 +249,7 @@ class ProfileAdapter(Adapter):
         claimed = promises.capabilities
         words = {*self.found().capabilities, *promising.said(profile)} if claimed is None else set(claimed)
         if promises.reject not in {None, "dead-letter"}:
-            words -= {"nack", "dead-letter"}
+            words -= {"nack"} if "dead-letter" in (claimed or ()) else {"nack", "dead-letter"}  # of what expires
             words |= {"requeue"} if promises.reject == "redeliver" else set()
         if promises.prefetch == "ignored":
             words.discard("prefetch")
@@ -335,6 +335,7 @@ class ProfileAdapter(Adapter):
             delay_clock=self.located.profile.promises.delay_clock,
             language=self.language(),
             versions=self._versions(program) if kind == STOMP else (),
+            apart=kind == STOMP and self._names(kind).apart,
         )
 
     def _versions(self, program: Program) -> set[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from brokerproof.conformance.brokers.apart import OWN
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
@@ -46,14 +47,16 @@ class Asked(msgspec.Struct, eq=False):
         return {**told, "match": self.match} if self.match else told
 
 
-def asked(spec: BrokerSpec) -> Iterator[Asked]:
-    """Everything that differs from the defaults, and each policy's sweep."""
+def asked(spec: BrokerSpec, *, apart: bool = False) -> Iterator[Asked]:
+    """Everything that differs from the defaults, and each policy's sweep. ``apart``: dead letters are, by default."""
     plain, policy = BrokerSpec(), PolicySpec()
     for name in _OF_BROKER:
         if getattr(spec, name) != getattr(plain, name):
             yield Asked(name, "", getattr(spec, name))
     for entry in spec.policies:
         for name in _OF_POLICY:
+            if name == "dead_letter" and apart and getattr(entry, name) in OWN:
+                continue
             if name == _SWEEP or getattr(entry, name) != getattr(policy, name):
                 yield Asked(name, entry.match, getattr(entry, name))
 
@@ -67,6 +70,7 @@ class Settings:
         table = located.profile.settings
         assert not isinstance(table, str), "a class takes the place of this one"
         self._table = table
+        self._apart = located.profile.names.stomp.apart
         for word in table:
             if word not in WORDS:
                 text = f"no program asks for it; {suggestion(word, WORDS)}known: {', '.join(WORDS)}"
@@ -78,7 +82,7 @@ class Settings:
     def lacking(self, spec: BrokerSpec, *, keeps: bool = False, stamps: bool = False) -> list[str]:
         """What this broker cannot be told, by name. ``keeps``: messages outlive its process; ``stamps``: it stamps."""
         found = []
-        for one in asked(spec):
+        for one in asked(spec, apart=self._apart):
             if one.word == _SWEEP or (one.word == "persistent" and keeps):
                 continue
             if one.word == "timestamping" and stamps and one.value == TimeStampingSpec():
@@ -98,7 +102,8 @@ class Settings:
         return [
             filled(text, one.values(), self._located, f"settings.{one.word}")
             for one in asked(
-                msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator))
+                msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator)),
+                apart=self._apart,
             )
             for text in self._table.get(one.word, ())
         ]

@@ -74,6 +74,10 @@ WORDS: dict[str, dict[str, str]] = {
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: The suite's name of the queue of all dead letters.
 _DEAD = "queue://ActiveMQ.DLQ"
+#: What follows it in the suite's name of one queue's, before that queue's name.
+OWN: Final = ".Queue."
+#: The queue whose dead letters stand for all where there is no queue for all: nobody sends there.
+NOBODY: Final = "none"
 
 
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -82,6 +86,7 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ``identifiers``: JMS header field -> what STOMP's selectors call it there; "": they cannot ask for it.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.
+    ``dead_letters`` with ``{name}``: each queue's are in a queue of its own.
     """
 
     queue: str = "/queue/{name}"
@@ -92,8 +97,15 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     arguments: dict[str, str | int | bool] = {}
     reject: Literal["rejected", "released", "modified", "requeue", "discard"] = "rejected"
 
+    @property
+    def apart(self) -> bool:
+        """Whether each queue has dead letters of its own."""
+        return "{name}" in self.dead_letters
+
     def address(self, dest: str) -> str:
         """``queue://q0`` as the broker writes it."""
+        if self.apart and dest.startswith(_DEAD):
+            return self.dead_letters.replace("{name}", dest.removeprefix(_DEAD).removeprefix(OWN) or NOBODY)
         if dest == _DEAD:
             return self.dead_letters
         if dest.startswith(_TOPIC):

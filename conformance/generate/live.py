@@ -47,8 +47,8 @@ WAITS_MS = 2000
 OPERATIONS_MIN = 10
 #: One program of so many owns its broker.
 OWNERS = 10
-#: What shared programs call a queue that was the one of all dead letters.
-_PLAIN = "letters"
+#: What a queue is called that was the one of all dead letters.
+LETTERS = "letters"
 #: From one draw to the next of the same seed; larger than any number of seeds of a run.
 _STRIDE = 1_000_000_007
 #: A link's monitor that is shorter than this says more of the machine than of the broker.
@@ -95,7 +95,7 @@ def shared(program: Program) -> Program:
     ]
     # Who takes from the queue of all dead letters takes those of others.
     dests = [
-        msgspec.structs.replace(one, name=_PLAIN) if one.name == DEAD_LETTERS else one for one in program.destinations
+        msgspec.structs.replace(one, name=LETTERS) if one.name == DEAD_LETTERS else one for one in program.destinations
     ]
     return msgspec.structs.replace(program, broker=BrokerSpec(), hosts=hosts, destinations=dests, steps=steps)
 

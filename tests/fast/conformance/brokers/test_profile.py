@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.brokers import HERE
@@ -19,9 +20,16 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import _answers, begun_again
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.configuration import BrokerSpec, DeclaredSpec, PolicySpec, TimeStampingSpec
+from brokerproof.conformance.experiment.configuration import (
+    BrokerSpec,
+    DeadLetterSpec,
+    DeclaredSpec,
+    PolicySpec,
+    TimeStampingSpec,
+)
+from brokerproof.conformance.experiment.destinations import Destination, Destinations
 from brokerproof.conformance.experiment.exits import UsageError
-from brokerproof.conformance.experiment.policies import UNASKED, window_of
+from brokerproof.conformance.experiment.policies import UNASKED, own_dead_letter_queues, window_of
 from brokerproof.conformance.experiment.steps import Nack, Send
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.experiment.wire_names import WireNames
@@ -326,6 +334,46 @@ def test_words_of_another_broker_go_out_and_come_back() -> None:
     message = DialectFraming(dialect).feed(b"MESSAGE\ndestination:/amq/dead\n\n\0")[0]
     assert isinstance(message, Frame)
     assert message.headers["destination"] == "/queue/ActiveMQ.DLQ"
+
+
+def test_each_queue_may_have_dead_letters_of_its_own() -> None:
+    dialect = Dialect(WireNames(dead_letters="/queue/DLQ.{name}"))
+    for ours, theirs in (
+        ("/queue/q0.x", "/queue/q0.x"),
+        ("/queue/ActiveMQ.DLQ.Queue.q0.x", "/queue/DLQ.q0.x"),
+        ("/queue/ActiveMQ.DLQ", "/queue/DLQ.none"),
+    ):
+        assert dialect.outgoing(Frame("SUBSCRIBE", {"destination": ours})).headers["destination"] == theirs
+        assert dialect.incoming(Frame("MESSAGE", {"destination": theirs})).headers["destination"] == ours
+
+
+def test_such_a_broker_needs_no_word_for_it_and_keeps_none_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = '[names.stomp]\ndead_letters = "/queue/DLQ.{name}"\n[promises]\nreject = "redeliver"\n'
+    told = adapter(f'{more}capabilities = ["dead-letter", "nack", "topics", "ttl"]\n', monkeypatch, [])
+    assert told.capabilities() == ["dead-letter", "requeue", "topics", "ttl"]
+    program = told.cast(programs()["live-redelivery"])
+    assert told.refusal(program) == ""
+    broker = told.effective(program).broker
+    dests = Destinations([Destination("q0", "queue"), Destination("t0", "topic")])
+    assert own_dead_letter_queues(broker, dests) == ["ActiveMQ.DLQ.Queue.q0"]
+    plain = adapter('[promises]\nreject = "redeliver"\n', monkeypatch, ["dead-letter", "nack"])
+    assert plain.capabilities() == ["requeue"]
+    shared = programs()["live-redelivery"]
+    shared = replace(shared, broker=replace(shared.broker, policies=[PolicySpec(dead_letter=DeadLetterSpec())]))
+    assert "dead_letter" in told.refusal(told.cast(shared))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('[names.stomp]\ndead_letters = "/queue/{name}"\n', "be no queue's own name"),
+        ('[names.stomp]\ndead_letters = "/{name}/{name}"\n', "must hold {name} once"),
+        ('[names.amqp]\ndead_letters = "DLQ.{name}"\n', "over STOMP only"),
+    ],
+)
+def test_a_name_of_dead_letters_that_cannot_be(more: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parsed(more)
 
 
 AMQP = 'name = "b"\n[endpoints]\namqp = { url = "amqp://127.0.0.1:1" }\n'
