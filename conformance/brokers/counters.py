@@ -34,6 +34,10 @@ _TIMEOUT_S = 5.0
 _LATE_MS = 100
 
 
+#: A figure of ``counters.map``, and whether it is added or taken away.
+_TERM = re.compile(r"([+-]) ((?:(?! [+-] ).)+)")
+
+
 class Figures(ABC):
     """How a broker is asked."""
 
@@ -62,10 +66,10 @@ class Figures(ABC):
             return {}
         found: dict[str, int] = {}
         for ours, theirs in self.map.items():
-            # "MessageCount - ScheduledCount": a figure may hold what ours does not.
-            whole, *parts = [told.get(name) for name in theirs.split(" - ")]
-            if all(map(_is_number, (whole, *parts))):
-                found[ours] = int(float(str(whole))) - sum(int(float(str(part))) for part in parts)
+            # "MessageCount - ScheduledCount", "acked + expired": a figure may hold more than ours, or less.
+            parts = [(sign, told.get(name)) for sign, name in _TERM.findall(f"+ {theirs}")]
+            if all(_is_number(figure) for _, figure in parts):
+                found[ours] = sum(int(f"{sign}1") * int(float(str(figure))) for sign, figure in parts)
         return found
 
     def place(self, name: str) -> str:

@@ -75,6 +75,8 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     shown = next((d.event.expiration_ms for copy in send.copies.values() for d in copy.deliveries[:1]), None)
     if event.life_ms > 0:
         late_ms = SECOND_MS if send.client.traits.whole_seconds else 0
+        if send.delayed and not tables.simulated:  # a real broker may count from when it was due
+            late_ms += max(0, event.delay_ms or (event.deliver_at_ms or 0) - low_ms)
         force = relative_force(spec, event.life_ms, low_ms, high_ms + late_ms)
     elif spec is None and not may_be_capped(tables, send.event):
         force = Force(event.expiration_ms, event.expiration_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.rows import SETTLED, Destination, Reading, Send, Subscription, Window
+from brokerproof.conformance.facts.rows import DOUBTFUL, SETTLED, Destination, Reading, Send, Subscription, Window
 from brokerproof.conformance.facts.spans import NEVER, touches
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
@@ -109,10 +109,21 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
         if looks_at(browser.event, dest):
             ledger.browsing += browser.shown if browser.sure and browser.holds else 0
             doubt += 0 if browser.sure else NEVER
+    if tables.transactions and not tables.simulated:
+        guessed += _left_behind(dest)
     low = max(0, ledger.held + ledger.pledged - unknown - unsure)
     ledger.kept = max(0, ledger.pledged + ledger.undone - unsure)
     high = ledger.held + ledger.doubted - unknown + guessed + ledger.ghosts + doubt
     ledger.in_flight = (low + ledger.browsing, min(NEVER, high + ledger.browsing))
+
+
+def _left_behind(dest: Destination) -> int:
+    """What consumers that said goodbye had acknowledged in transactions that are open: a real broker may keep that with
+    the transaction, or give it back at once.
+    """
+    gone = [delivery for session in dest.sessions if session.end == "close" for delivery in session.deliveries]
+    open_ = [one for one in gone if one.transaction is not None and one.transaction.end is None]
+    return sum(one.state == DOUBTFUL for one in open_)
 
 
 def _compare(reading: Reading) -> None:

@@ -49,12 +49,22 @@ def with_properties(facts: Facts) -> list[Delivery]:
     return [one for one in facts.deliveries if one.event.properties and (facts.simulated or not one.is_dead_letter)]
 
 
+def names_sent(facts: Facts) -> list[str]:
+    """Properties that any message of the run was sent with."""
+    return list(dict.fromkeys(name for send in facts.sends.values() for name in _sent(send.event)))
+
+
 @rule("GEN-130", over=with_properties, handles=KINDS)
-def nothing_is_added(_facts: Facts, delivery: Delivery) -> Findings:
-    """A message arrives with no property that was not sent, but those that the protocol or the broker documents."""
+def nothing_is_added(facts: Facts, delivery: Delivery) -> Findings:
+    """A message arrives with no property that was not sent, but those that the protocol or the broker documents: a real
+    one may add what it likes by names of its own, and nothing of another message.
+    """
     sent = _sent(delivery.send.event)
     seen = delivery.event.properties
-    strange = [one for one in seen if (one not in sent and not one.startswith(DOCUMENTED)) or one in _unasked(delivery)]
+    more = [one for one in seen if one not in sent and not one.startswith(DOCUMENTED)]
+    if more and not facts.simulated:
+        more = [one for one in more if one in facts.rows(names_sent)]
+    strange = more + [one for one in seen if one in _unasked(delivery)]
     if strange:
         yield broken("invented", delivery.send, delivery, why=f"nobody sent {', '.join(strange)}")
     elif any(name in sent for name in delivery.event.properties):

@@ -37,6 +37,16 @@ def test_no_property_is_invented() -> None:
     assert kind(arrived({}), "GEN-130") is SILENT
 
 
+def test_a_real_broker_may_name_what_it_adds_as_it_likes() -> None:
+    def live(*properties: str) -> Builder:
+        story = Builder("live").connect("p0").connect("c0").subscribe("c0/1")
+        story = story.send("p0/1", headers={"seat_no": 1}).send("p0/2")
+        return story.arrive("c0/1", "p0/2", properties=list(properties))
+
+    assert kind(live("expires-at"), "GEN-130") is SILENT
+    assert kind(live("seat_no"), "GEN-130") is FAILS
+
+
 def test_nobody_asks_for_what_was_not_asked() -> None:
     assert kind(arrived({}, properties=["brokerproof_ttl_ms"]), "GEN-130") is FAILS
     assert kind(arrived({"life_ms": 500}, properties=["brokerproof_ttl_ms"]), "GEN-130") is SILENT

@@ -103,6 +103,21 @@ def test_a_relative_life_ends_by_the_brokers_clock(ahead_ms: int, came_ms: float
     assert found["EXP-025"].situations == [AHEAD if ahead_ms < 0 else BEHIND]
 
 
+@pytest.mark.parametrize(
+    ("world", "came_ms", "violated"), [("simulated", 150, True), ("live", 150, False), ("live", 212, True)]
+)
+def test_a_real_broker_may_count_a_life_from_the_end_of_its_delay(
+    world: str, came_ms: float, *, violated: bool
+) -> None:
+    run = Clocked(skews={"p0": 0, "c0": 0}).at(1).connect("p0").connect("c0")
+    run.header = msgspec.structs.replace(run.header, world=world)
+    run.request_ms = 0.1
+    run.at(10).post("p0/1", life_ms=100, delay_ms=100)
+    run.at(came_ms).subscribe("c0/1").at(came_ms + 0.2).deliver("c0/1", "p0/1")
+    found = verdicts(run.close(at_ms=500).finish())["EXP-024"].verdict
+    assert (found is VIOLATED) is violated
+
+
 def test_a_relative_life_that_ends_early() -> None:
     run = started().post("p0/1", life_ms=1000).close(at_ms=500).dead_letter("p0/1")
     found = verdicts(run.finish())["EXP-024"]

@@ -51,6 +51,17 @@ def test_at_rest_the_count_is_what_arrived_and_is_not_settled() -> None:
         assert "hold 2 unsettled" in verdict.text
 
 
+@pytest.mark.parametrize(("world", "told"), [("simulated", FAILS), ("live", UNSURE)])
+def test_a_real_broker_may_keep_with_a_transaction_what_its_consumer_left(world: str, told: VerdictKind) -> None:
+    def left() -> Builder:
+        story = Builder(world).connect("p0").connect("c0").send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+        return story.begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1")
+
+    assert kinds(left().rest(in_flight=1))["INF-001"] is told
+    assert kinds(left().rest(in_flight=2))["INF-001"] is FAILS
+    assert kinds(left().commit("c0").rest(in_flight=1))["INF-005"] is FAILS
+
+
 def test_a_read_while_things_move_proves_nothing_about_balance() -> None:
     assert kinds(two_of_three_held().read(in_flight=17))["INF-001"] is SILENT
 
