@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from brokerproof.conformance.experiment.dialogues import FATAL, HELLO, PATIENCE_NS, TOPIC, Turn, dialogues, filled
+from brokerproof.conformance.experiment.dialogues import (
+    FATAL,
+    HELLO,
+    PATIENCE_NS,
+    QUEUE,
+    TOPIC,
+    Turn,
+    dialogues,
+    filled,
+)
 from brokerproof.conformance.experiment.peers import Reply, Spoken
 from brokerproof.reference_broker.openwire.wire.codec import Codec, FrameDecoder
 from brokerproof.reference_broker.openwire.wire.connections import WIRE_FORMAT_INFO
@@ -38,9 +47,10 @@ _PROPERTIES: Final = "marshalledProperties"
 
 
 class WayIn(msgspec.Struct, frozen=True, kw_only=True):
-    """How a peer gets in, and which topics it may use; ``{me}`` and ``{n}`` as in dialogues."""
+    """How a peer gets in, and which topics and queues it may use; ``{me}`` and ``{n}`` as in dialogues."""
 
     topic: str = TOPIC
+    queue: str = QUEUE
     host: str = "localhost"
     login: str = ""
     passcode: str = ""
@@ -191,7 +201,8 @@ class Conversation:
             (number, one.name, place, turn) for number, one in enumerate(chosen) for place, turn in enumerate(one.turns)
         ]
         self._words: StompWords | OpenWireWords = StompWords(way) if probe.via == "stomp" else OpenWireWords()
-        self._written: dict[str, str] = {} if way.topic == TOPIC else {"topic": way.topic}
+        places = (("topic", way.topic, TOPIC), ("queue", way.queue, QUEUE))
+        self._written: dict[str, str] = {name: own for name, own, usual in places if own != usual}
         self._written["version"] = probe.version
         self._due_ns: int | None = None
         self._wanted = 0

@@ -47,6 +47,8 @@ PLACES = (
 REFUSALS = (*FATAL, "ExceptionResponse")
 SHOWN = 200
 ID = "message-id:"
+VERSION = "version:"
+V10 = "1.0"
 
 
 class Utterance:
@@ -232,14 +234,27 @@ def specified(facts: Facts, *, refuses: bool) -> list[Utterance]:
     a peer that asked for nothing else was welcomed in it.
     """
     spoken = [one for one in facts.rows(_utterances) if one.event.said.via == "stomp"]
-    versions = {
-        one.event.said.version for one in spoken if one.dialogue.name == HELLO and not _compared(one, strict=False)[0]
-    }
+    versions = {one.event.said.version for one in spoken if one.dialogue.name == HELLO and _welcomed(one)}
     return [
         one
         for one in spoken
         if one.refuses == refuses and one.event.said.version in versions & set(one.dialogue.specified)
     ]
+
+
+def _welcomed(one: Utterance) -> bool:
+    """Whether a hello in one version was answered in it; who tells none speaks 1.0."""
+    versionless = one.event.said.version == V10 and any(
+        reply.what == "CONNECTED" and not any(line.startswith(VERSION) for line in reply.lines)
+        for reply in one.spoken.replies
+    )
+    return versionless or not _compared(one, strict=False)[0]
+
+
+def _unwelcome(one: Utterance) -> Reply | None:
+    """What was heard although it must not be heard any more."""
+    wanted = [Wanted(text, one.spoken.words) for text in one.turn.never]
+    return next((reply for reply in one.spoken.replies if any(_fits(each, reply) for each in wanted)), None)
 
 
 def _waited(one: Utterance) -> bool:
@@ -261,9 +276,17 @@ def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
 
 @rule("GEN-191", over=partial(specified, refuses=False))
 def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
-    """A frame is answered as the specification of STOMP says; an ERROR is judged elsewhere."""
+    """A frame is answered as the specification of STOMP says; an ERROR counts where nobody may refuse."""
     replies, (lacking, _) = one.spoken.replies, _compared(one, strict=False)
+    if one.turn.tidies:
+        return
+    if (unwelcome := _unwelcome(one)) is not None:
+        why = f"{_said(one)}; its subscription had ended, and it heard {unwelcome.what} {unwelcome.lines}"
+        yield broken("otherwise", one.event, why=why)
+        return
     if any(reply.what == "ERROR" for reply in replies):
+        if one.turn.owed:
+            yield broken("otherwise", one.event, why=f"{_otherwise(one, lacking)}, and nobody may refuse it")
         return
     if not lacking:
         yield held("answered")

@@ -4,9 +4,9 @@
   before the others, unless the first one ``greets`` itself.
 * ``says``: STOMP's bytes but for the NUL at the end; of OpenWire a line per command, its kind and its fields as JSON
   (``agents/dialogue.py``). ``{n}`` is the dialogue's number in its probe, ``{me}`` the peer's own, ``{version}`` that
-  of STOMP, ``{topic}`` a topic of the dialogue's own, ``{c}`` and ``{c-1}`` the numbers of the turn's last commands;
-  other names in braces are headers of the last MESSAGE, or fields of the last dispatch, ``former-`` in front of them of
-  the one before. ``{host}`` and ``{login}`` are written and not written down.
+  of STOMP, ``{topic}`` and ``{queue}`` the dialogue's own, ``{c}`` and ``{c-1}`` the numbers of the turn's last
+  commands; other names in braces are headers of the last MESSAGE, or fields of the last dispatch, ``former-`` in front
+  of them of the one before. ``{host}`` and ``{login}`` are written and not written down.
 * ``hears``: what must come, in any order, and nothing else. Each is a name, or several with ``|``; then lines that it
   must have (of one with ``*`` what is around it), or with ``!`` none that begins so; after an empty line the body.
 * Who refuses a turn that is an ``offer`` does not offer what the rest is about. ``needs``: "room" for a message,
@@ -26,6 +26,7 @@ VERSIONS: Final = ("1.2", "1.1", "1.0")
 HELLO: Final = "hello"
 #: The topic of a dialogue where none is given: one that nobody else sees, and that leaves nothing behind.
 TOPIC: Final = "/temp-topic/d{n}"
+QUEUE: Final = "/temp-queue/d{n}"
 #: So long an answer is waited for.
 PATIENCE_NS: Final = 2_000_000_000
 #: What ends a connection.
@@ -33,12 +34,17 @@ FATAL: Final = ("ERROR", "ConnectionError")
 
 
 class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that is said. ``ends``: it is the last; the broker hangs up, or may if it refuses."""
+    """One thing that is said. ``ends``: it is the last; the broker hangs up, or may if it refuses. ``owed``: nobody may
+    refuse it. ``never``: what must not be heard any more. ``tidies``: it only takes off what was sent.
+    """
 
     says: str = ""
     hears: tuple[str, ...] = ()
     offer: bool = False
     ends: bool = False
+    owed: bool = False
+    never: tuple[str, ...] = ()
+    tidies: bool = False
 
 
 class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +96,6 @@ class Wanted:
 
 def filled(text: str, words: dict[str, str]) -> str:
     """A text with its names in braces replaced; what is no known name stays."""
-    for name, value in ({"topic": TOPIC} | words).items():
+    for name, value in ({"topic": TOPIC, "queue": QUEUE} | words).items():
         text = text.replace(f"{{{name}}}", value)
     return text

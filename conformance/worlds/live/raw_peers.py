@@ -188,8 +188,9 @@ def _way_in(library: str, access: Access, operation: Probe) -> WayIn:
         raise NotOfferedError("a raw peer speaks no TLS")
     names = access.names or WireNames()
     topic = (names.topic or names.queue).replace("{name}", "raw-peers-{me}-{n}")
+    queue = names.queue.replace("{name}", "raw-peers-queue-{me}-{n}")
     host = access.virtual_host or "localhost"
-    return WayIn(topic=topic, host=host, login=access.login, passcode=access.passcode)
+    return WayIn(topic=topic, queue=queue, host=host, login=access.login, passcode=access.passcode)
 
 
 def _attend(hosts: Hosts, peers: list[PeerSocket], ms: int) -> None:

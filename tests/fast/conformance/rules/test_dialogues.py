@@ -245,3 +245,62 @@ def test_lines_of_stomp_may_end_in_cr_lf() -> None:
 
 def test_openwire_that_cannot_be_read_is_written_down() -> None:
     assert OpenWireWords().read(b"\0\0\0\2\xff\0")[0][0] == "unreadable"
+
+
+ENDINGS = [
+    (f"a subscription to a {kind} ends by its {how}", version)
+    for kind in ("topic", "queue")
+    for how, versions in (("id", ("1.2", "1.1", "1.0")), ("destination", ("1.0",)))
+    for version in versions
+]
+
+
+@pytest.mark.parametrize(("name", "version"), ENDINGS)
+def test_a_subscription_that_has_ended_is_given_nothing(name: str, version: str) -> None:
+    assert verdicts(run(name, version=version))["GEN-191"] == "satisfied"
+    assert name not in choices("stomp", version, greets=False)  # seeds stay what they are
+
+
+@pytest.mark.parametrize(("name", "version"), ENDINGS)
+def test_who_gives_a_subscription_more_after_its_end_is_found(name: str, version: str) -> None:
+    history = run(name, version=version)
+    *_, last, tidying = [*probed(history).heard.turns, None] if "topic" in name else probed(history).heard.turns
+    assert last is not None
+    lines = [f"subscription:s{last.words['n']}"] if "by its id" in name else []
+    last.replies.append(msgspec.structs.replace(last.replies[0], what="MESSAGE", lines=lines, body="there"))
+    assert verdicts(history)["GEN-191"] == "violated"
+    last.replies[-1].lines[:] = ["subscription:another"]  # of a subscription that has not ended
+    assert verdicts(history)["GEN-191"] == ("satisfied" if "by its id" in name else "violated")
+    last.replies.pop()
+    if tidying is not None:
+        tidying.replies.clear()  # what queues keep is not what this is about
+    assert verdicts(history)["GEN-191"] == "satisfied"
+
+
+@pytest.mark.parametrize(("name", "version"), ENDINGS)
+def test_nobody_may_refuse_to_end_a_subscription(name: str, version: str) -> None:
+    history = run(name, version=version)
+    turns = probed(history).heard.turns
+    del turns[3:]
+    turns[-1].replies[:] = [msgspec.structs.replace(turns[-1].replies[0], what="ERROR", lines=["message:no"])]
+    assert verdicts(history)["GEN-191"] == "violated"
+
+
+def test_who_tells_no_version_speaks_the_first_one() -> None:
+    history = run(ENDINGS[3][0], version="1.0")
+    hello = probed(history).heard.turns[0].replies[0]
+    told = [*hello.lines]
+    for lines, judged in ((told, True), ([], True), (["version:1.1"], False)):
+        hello.lines[:] = lines
+        assert ("GEN-191" in verdicts(history)) is judged
+
+
+def test_a_client_of_the_first_version_needs_to_name_none() -> None:
+    name, other = "hello of the first version", ENDINGS[3][0]
+    probes = [Probe(version="1.0", dialogues=(one,), ms=10_000) for one in (name, other)]
+    history = run_all([*probes])
+    assert verdicts(history)["GEN-191"] == "satisfied"
+    assert name not in choices("stomp", "1.0", greets=True)
+    hello = probed(history).heard.turns[0]
+    hello.replies[:] = [msgspec.structs.replace(hello.replies[0], what="ERROR", lines=["message:no"])]
+    assert verdicts(history)["GEN-191"] == "violated"
