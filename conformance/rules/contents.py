@@ -56,13 +56,11 @@ def names_sent(facts: Facts) -> list[str]:
 
 @rule("GEN-130", over=with_properties, handles=KINDS)
 def nothing_is_added(facts: Facts, delivery: Delivery) -> Findings:
-    """A message arrives with no property that was not sent, but those that the protocol or the broker documents: a real
-    one may add what it likes by names of its own, and nothing of another message.
-    """
+    """A message arrives with no property that was not sent, but those that the protocol or the broker documents."""
     sent = _sent(delivery.send.event)
     seen = delivery.event.properties
     more = [one for one in seen if one not in sent and not one.startswith(DOCUMENTED)]
-    if more and not facts.simulated:
+    if more and not facts.simulated:  # it may add what it likes by names of its own, but nothing of another message
         more = [one for one in more if one in facts.rows(names_sent)]
     strange = more + [one for one in seen if one in _unasked(delivery)]
     if strange:
