@@ -157,10 +157,10 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
     fair = not facts.paged
     if len(kinds) > 1 and not fair:
         return  # such brokers keep what is persistent and what is not in two places
-    back: dict[str, Delivery] = {}
-    for delivery in row.one.deliveries:
-        if delivery.dest is row.dest and _is_back(facts, row, delivery) and at_home(delivery):
-            back[delivery.send.message] = delivery
+    found = [delivery for delivery in row.one.deliveries if delivery.dest is row.dest and at_home(delivery)]
+    # Of what it rejected, and was given again, nobody knows which place is the original one.
+    again = [one.send.message for one in found if one.requeued]
+    back = {one.send.message: one for one in found if one.send.message not in again and _is_back(facts, row, one)}
     ahead = None
     latest: dict[tuple[int, bool], int] = {}  # priority, brought by a rollback -> the place of what came back last
     for delivery in row.other.deliveries if back else ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -242,6 +243,14 @@ def test_what_came_back_is_first_and_in_order() -> None:
 def test_what_is_rejected_afterwards_comes_behind_whatever_came_meanwhile() -> None:
     story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1").arrive("c1/1", "p0/1", "p0/2", "p0/3")
     assert kind(story.nack("c1/1", "p0/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-005") is HOLDS
+
+
+@pytest.mark.parametrize("order", [("p0/1", "p0/2"), ("p0/2", "p0/1")])
+def test_what_was_rejected_and_given_again_may_have_either_place(order: tuple[str, str]) -> None:
+    story = given(2)
+    story.header = msgspec.structs.replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
+    story = story.nack("c0/1", "p0/1").arrive("c0/1", "p0/1", redelivered=True).lose("c0").rest(None)
+    assert kind(story.subscribe("c1/1").arrive("c1/1", *order, redelivered=True), "RDL-005") is not FAILS
 
 
 def test_what_came_due_meanwhile_has_no_place_among_what_came_back() -> None:
