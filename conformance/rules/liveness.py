@@ -158,10 +158,10 @@ class Offer(NamedTuple):
 
 
 def offers(facts: Facts) -> list[Offer]:
-    """Plain messages for which somebody waited, each time that they lay on their queue; where the broker tells figures,
-    those say more (PRE-002).
+    """Plain messages for which somebody waited, each time that they lay on their queue. Of a broker that tells how full
+    it is PRE-002 knows more.
     """
-    if "counters" in facts.header.capabilities and not facts.simulated:
+    if "memory-counters" in facts.header.capabilities and not facts.simulated:
         return []
     found: list[Offer] = []
     lateness_ns = facts.declared.lateness_ms * NS_PER_MS
