@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from brokerproof.conformance.experiment.wire_names import HEADERS, OWN, WireNames
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
+from brokerproof.conformance.experiment.wire_names import HEADERS, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
 _PLAIN = WireNames()
 #: How the suite's names of queues of one queue's dead letters begin.
-_OWN = _PLAIN.dead_letters + OWN
+_OWN = _PLAIN.queue.replace("{name}", own_dead_letters_of(""))
 #: A literal of a selector, which stays as it is, or a word.
 _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 #: Headers that hold a destination.

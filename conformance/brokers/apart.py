@@ -25,9 +25,8 @@ def with_dead_letters_apart(policies: Iterable[PolicySpec]) -> list[PolicySpec]:
     found: dict[str, PolicySpec] = {}
     for entry in (*policies, PolicySpec(expire_period_ms=0)):
         kind, name = divided(entry.match)
-        told = entry.dead_letter is not None
         if kind != "topic":
-            found.setdefault(entry.match, entry if told else replace(entry, dead_letter=_QUEUES))
+            found.setdefault(entry.match, replace(entry, dead_letter=entry.dead_letter or _QUEUES))
         if kind != "queue":
             match = f"topic://{name}"
             found.setdefault(match, replace(entry, match=match, dead_letter=entry.dead_letter or _TOPICS))

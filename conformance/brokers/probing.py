@@ -26,7 +26,8 @@ from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.conformance.agents.dialect import Dialect
 from brokerproof.conformance.brokers.line import ABSENT_MS, ANSWER_MS, Line, NameRefused, ProbeError, ProbeLine
 from brokerproof.conformance.brokers.selector_forms import FORMS
-from brokerproof.conformance.experiment.wire_names import LIFE, OWN
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
+from brokerproof.conformance.experiment.wire_names import LIFE
 from brokerproof.reference_broker.stomp.frames import V10, V11, Frame
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _nack(letters: list[bytes], line: Line, name: str) -> bool:
     if found is None:
         return False
     line.ask("NACK", _settlement(found))
-    place = f"{_DEAD_LETTERS}{OWN}{name}" if line.apart else _DEAD_LETTERS
+    place = f"/queue/{own_dead_letters_of(name)}" if line.apart else _DEAD_LETTERS
     line.subscribe(place, "client-individual", **{"activemq.prefetchSize": "1000"})
     deadline_ns = time.monotonic_ns() + ANSWER_MS * 1_000_000
     while time.monotonic_ns() < deadline_ns:

@@ -10,6 +10,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
+
 #: The property that says how long a message lives by the broker's clock, for brokers that know it (docs/agents.md).
 LIFE: Final = "brokerproof_ttl_ms"
 #: The suite's word -> the header that ActiveMQ has for it. ``life`` is a time to live by the broker's clock.
@@ -74,8 +76,8 @@ WORDS: dict[str, dict[str, str]] = {
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: The suite's name of the queue of all dead letters.
 _DEAD = "queue://ActiveMQ.DLQ"
-#: What follows it in the suite's name of one queue's, before that queue's name.
-OWN: Final = ".Queue."
+#: How those of one queue's alone begin.
+_APART = _QUEUE + own_dead_letters_of("")
 #: The queue whose dead letters stand for all where there is no queue for all: nobody sends there.
 NOBODY: Final = "none"
 
@@ -104,10 +106,10 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def address(self, dest: str) -> str:
         """``queue://q0`` as the broker writes it."""
-        if self.apart and dest.startswith(_DEAD):
-            return self.dead_letters.replace("{name}", dest.removeprefix(_DEAD).removeprefix(OWN) or NOBODY)
         if dest == _DEAD:
-            return self.dead_letters
+            return self.dead_letters.replace("{name}", NOBODY)
+        if self.apart and dest.startswith(_APART):
+            return self.dead_letters.replace("{name}", dest.removeprefix(_APART))
         if dest.startswith(_TOPIC):
             return self.topic.replace("{name}", dest.removeprefix(_TOPIC))
         return self.queue.replace("{name}", dest.removeprefix(_QUEUE))

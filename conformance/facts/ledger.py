@@ -80,6 +80,11 @@ class Ledger:
         self.conserved: bool | None = None
         self.counting = 3
 
+    @property
+    def disturbed(self) -> bool:
+        """An operator did either while something was or may have been in flight."""
+        return self.shaken or self.unaccounted
+
     def copy(self) -> Ledger:
         """As it is now."""
         found = Ledger()

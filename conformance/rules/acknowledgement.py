@@ -116,8 +116,7 @@ def delivered_opens_slots(facts: Facts, session: Session) -> Findings:
         window = next((one for one in reading.windows if one.session is session), None)
         if window is None or window.doubted or reading.event.seq < first or window.held >= dest.applied.page:
             continue
-        disturbed = reading.ledger.shaken or reading.ledger.unaccounted
-        if not pressed(facts, dest, reading) and facts.tally.is_calm(dest, reading) and not disturbed:
+        if not pressed(facts, dest, reading) and facts.tally.is_calm(dest, reading) and not reading.ledger.disturbed:
             yield from _slots(facts, reading, window, history[bisect_left(seqs, reading.event.seq) - 1])
 
 

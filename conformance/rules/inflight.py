@@ -237,7 +237,7 @@ def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
     least = ((event.in_flight, ledger.kept), (event.size, ledger.pledged + ledger.undone))
     counters = [(figure, wanted) for figure, wanted in least if figure is not None]
     unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
-    if ledger.shaken or ledger.unaccounted or unclear:
+    if ledger.disturbed or unclear:
         yield unsure(reading)
     elif any(figure < wanted for figure, wanted in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"
@@ -270,7 +270,7 @@ def _left_alone(reading: Reading, *, durable: bool) -> Findings:
     if count is None or durable is not all(session.durable() for session in gone):
         return
     least = reading.ledger.in_flight[0] - reading.ledger.browsing if not reading.destination.topic else 0
-    if reading.ledger.shaken or reading.ledger.unaccounted:
+    if reading.ledger.disturbed:
         yield unsure(reading)
     elif count < least:
         yield broken("charged", reading, gone[-1], why=f"consumers hold {least}")
@@ -321,7 +321,7 @@ def fresh_resets(facts: Facts) -> list[Reading]:
     found: list[Reading] = []
     for reading in after_resets(facts):
         reset, dest, ledger = reading.ledger.reset, reading.destination, reading.ledger
-        quiet = not (ledger.shaken or ledger.unaccounted or ledger.loose or ledger.doubted or reading.uncommitted)
+        quiet = not (ledger.disturbed or ledger.loose or ledger.doubted or reading.uncommitted)
         if reset is None or reset.seq != reading.moved_seq or reading.event.t0 < reset.t1 or not quiet:
             continue
         if not dest.topic and _is_fed_by_producers(dest) and (not reading.timed or _was_empty(reading)):
@@ -419,7 +419,7 @@ def browsing_is_in_flight_only(_facts: Facts, reading: Reading) -> Findings:
     """Browsing counts as dispatched and in flight until the browser closes, and never as dequeued."""
     count, ledger = reading.event.in_flight, reading.ledger
     low, high = ledger.in_flight
-    if count is None or low != high or ledger.shaken or ledger.unaccounted:
+    if count is None or low != high or ledger.disturbed:
         return
     if count != low:
         why = f"consumers hold {low - ledger.browsing}, and browsers that are there were shown {ledger.browsing}"
