@@ -78,7 +78,8 @@ def _entry(known: Known, entry: Deviation, number: str) -> str:
     releases = f"* Seen also on: {entry.releases.replace('..', ' to ').strip()}\n" if entry.releases else ""
     alternatives = [" or ".join(f"`{one}`" for one in need.split(" | ")) for need in entry.needs]
     excuses = f"* Excuses only programs that have: {', '.join(alternatives)}\n"
-    shows = f"* Excuses only verdicts that speak of: `{entry.shows.strip(' ,')}`\n"
+    shows = f"* Excuses only violations that speak of: `{entry.shows.strip(' ,')}`\n"
+    consumer = f"* Excuses only what a consumer met that has: `{entry.consumer}`\n"
     return "\n".join(
         [
             f"\n### {known.name}/{entry.requirement}{number}\n",
@@ -86,7 +87,10 @@ def _entry(known: Known, entry: Deviation, number: str) -> str:
             f"* Observed{', in some runs only' if entry.sometimes else ''}: {entry.reason}.",
             f"* Whose: the {entry.whose}'s. Looked up in: {entry.source}.",
             f"* Shown by: `{command}`{others}",
-            releases + (excuses if entry.needs else "") + (shows if entry.shows else ""),
+            releases
+            + (excuses if entry.needs else "")
+            + (shows if entry.shows else "")
+            + (consumer if entry.consumer else ""),
         ]
     )
 

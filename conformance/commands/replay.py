@@ -117,7 +117,7 @@ def _watch(result: RunResult, model: type[Model], wanted: Sequence[str]) -> None
     assert result.history is not None, "it has run"
     verdict = contradiction(model, result.program, result.history, wanted)
     if verdict is not None:
-        found, _ = apply_known(result.name, result.program, [verdict], load_known(result.broker))
+        found, _ = apply_known(result.name, result.program, [verdict], load_known(result.broker), result.history)
         result.verdicts = [*found, *result.verdicts]
 
 

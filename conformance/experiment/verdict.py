@@ -39,8 +39,19 @@ RANK: dict[VerdictKind, int] = {kind: rank for rank, kind in enumerate(ORDER)}
 
 #: Grades of a satisfied verdict, best first: several outcomes may be acceptable, not all equally good.
 GRADES: tuple[str, ...] = ("ok", "acceptable", "violated")
+#: So many further violations of one requirement are told of a run.
+FURTHER_MAX = 50
 #: A cell of which fewer rows than this share were decided is inconclusive.
 DECIDED_PERCENT_MIN = 95
+
+
+class Violation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A further violation of the same requirement in the same run; the fields are those of a verdict."""
+
+    text: str
+    outcome: str = ""
+    witness: list[int] = []
+    slack_ns: int | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -62,6 +73,8 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     decided: int = 0
     undecided: int = 0
     unknown: list[str] = []
+    #: What else violates it in this run, at most ``FURTHER_MAX``: one that is known hides none that is not.
+    further: list[Violation] = []
 
 
 def join_kinds(left: VerdictKind, right: VerdictKind) -> VerdictKind:

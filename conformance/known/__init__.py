@@ -3,8 +3,10 @@
 Rules
 * A deviation is listed per release in ``<broker>-<release>.toml`` and names the corpus programs in which it shows.
 * In any run of that broker a violated requirement that is listed becomes *known failure*: it does not turn the run red.
-* An entry with ``needs`` excuses only programs that have all of it, and one with ``shows`` only a verdict that says so:
-  a loss on unsubscribing hides no other loss. So a random program with these circumstances is explained, and no other.
+* Every violation of a run needs its excuse: one that is known hides none that is not.
+* An entry with ``needs`` excuses only programs that have all of it, one with ``shows`` only a violation that says so,
+  and one with ``consumer`` only what such a consumer met: a loss on unsubscribing hides no other loss. So a random
+  program with these circumstances is explained, and no other.
   A policy that it needs is the one of the destination that the verdict is about, where that names a plain one.
   Two causes of one requirement are two entries, told apart by what they need or show.
 * It *must still fail*: when a named program satisfies the requirement, the entry is stale and the run says so. So a
@@ -21,7 +23,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -29,14 +32,18 @@ from typing import Literal
 import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec, PolicySpec
+from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.history import History, Subscribe
 from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import REGISTRY
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, Violation
 
 #: What a verdict's text says of the message that it is about.
 _SENT_TO = re.compile(r" sent to (\S+) \(")
+#: How it names consumers.
+_CONSUMER = re.compile(r"\b(?:at|by|consumer) (\w+/\d+)|\b(\w+/\d+) (?:had|subscribed)")
 _RANGE = re.compile(r"(\d+(\.\d+)*)?\.\.(\d+(\.\d+)*)?")
 #: What an entry may need: a step by its word, or a part of the set-up.
 _STEPS: dict[str, type[msgspec.Struct]] = {str(step.__struct_config__.tag): step for step in REGISTRY}
@@ -54,7 +61,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``releases``: ``A..B``, where it was seen beside its file's release (``5.16`` has ``5.16.7``, a missing end has
     none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set), ``STEP
     FIELD=VALUE`` or ``STEP FIELD!=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or
-    several of these with ``|`` between, of which one will do; ``shows``: what the verdict's text must say; ``source``:
+    several of these with ``|`` between, of which one will do; ``shows``: what the violation's text must say;
+    ``consumer``: what the subscription of a consumer that this text names must have, ``FIELD=VALUE``; ``source``:
     where it can be looked up; ``ordered``: the steps that it needs come in that order; ``client``: the client that
     shows it, "" for a program's own; ``whose``: what would have to change.
     """
@@ -65,6 +73,7 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     needs: list[str] = []
     shows: str = ""
+    consumer: str = ""
     releases: str = ""
     sometimes: bool = False
     ordered: bool = False
@@ -79,6 +88,11 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"needs: {need!r} names no step or part of a program, or no field of it (docs/program.md)"
                 )
+        field, is_, value = self.consumer.partition("=")
+        if self.consumer and not (is_ and value and field in Subscribe.__struct_fields__):
+            raise ValueError(
+                f"consumer: {self.consumer!r} names no field of a subscription; write such as 'ack=client'"
+            )
         if self.releases and (self.releases == ".." or not _RANGE.fullmatch(self.releases)):
             raise ValueError(f"releases: {self.releases!r} is no range; write such as '5.16..5.17' or '5.16..'")
 
@@ -89,10 +103,14 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         first, last = _numbers(low), _numbers(high)
         return bool(dots) and first <= numbers and (not last or numbers[: len(last)] <= last)
 
-    def excuses(self, name: str, program: Program, text: str = "") -> bool:
-        """Whether a violation in that program, of which a verdict says that, may be this one."""
+    def excuses(self, name: str, program: Program, text: str = "", history: History | None = None) -> bool:
+        """Whether a violation in that program, of which the text says that, may be this one."""
         if self.shows not in text or (self.sometimes and name not in self.programs):
             return False
+        if self.consumer and history is not None:
+            field, _, value = self.consumer.partition("=")
+            if all(str(getattr(event, field)) != value for event in _consumers_of(history, text)):
+                return False
         policies = _policies_of(program, text)
         fits = all(any(_has(program, policies, one) for one in need.split(" | ")) for need in self.needs)
         return fits and (not self.ordered or _in_order(program, self.needs))
@@ -132,6 +150,18 @@ def _policies_of(program: Program, text: str) -> list[PolicySpec]:
     return [entry] if entry is not None else []
 
 
+def _consumers_of(history: History, text: str) -> list[Subscribe]:
+    """The subscriptions of the consumers that a violation names; of none: those of the message's destination."""
+    taken = [
+        event for event in history.events if isinstance(event, Subscribe) and not event.consumer.startswith("drain/")
+    ]
+    named = {name for pair in _CONSUMER.findall(text) for name in pair}
+    if found := [event for event in taken if event.consumer in named]:
+        return found
+    said = _SENT_TO.search(text)
+    return [event for event in taken if said is None or event.dest == said[1] or is_pattern(event.dest)]
+
+
 def _in_order(program: Program, needs: list[str]) -> bool:
     """Whether the steps that are needed come one after the other."""
     wanted = [need for need in needs if need.split()[0] in _STEPS]
@@ -148,7 +178,10 @@ class Known:
         self.name = name
         self.client = client
         self.deviations = deviations
-        told = [(one.requirement, sorted(one.needs), one.shows, one.sometimes, one.client) for one in deviations]
+        told = [
+            (one.requirement, sorted(one.needs), one.shows, one.consumer, one.sometimes, one.client)
+            for one in deviations
+        ]
         for place, (requirement, *_) in enumerate(told):
             if told[place] in told[:place]:
                 raise SuiteProblem(
@@ -189,7 +222,9 @@ def _load(broker: str, folder: Path) -> Known:
     mine = {path.name for path in own}
     found = {one.name: [row for row in one.deviations if one.name in mine or row.seen_on(release)] for one in lists}
     # Its own list counts for more than another one, and of two others the later: it is looked at more often.
-    entries = {(one.requirement, one.shows, *sorted(one.needs)): one for list_ in found.values() for one in list_}
+    entries = {
+        (one.requirement, one.shows, one.consumer, *sorted(one.needs)): one for list_ in found.values() for one in list_
+    }
     return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 
 
@@ -201,19 +236,19 @@ def parse_known(data: bytes, name: str) -> Known:
         raise SuiteProblem(f"{name}: not a list of known deviations: {error}") from None
 
 
-def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Known) -> tuple[list[Verdict], list[str]]:
+def apply_known(
+    name: str, program: Program, verdicts: list[Verdict], known: Known, history: History | None = None
+) -> tuple[list[Verdict], list[str]]:
     """Mark what is known; the verdicts, and a sentence for each entry that should have failed in the program of that
-    name and did not.
+    name and did not. Without the ``history`` it is not known of which consumers the verdicts speak.
     """
     marked = []
     stale = []
     for verdict in verdicts:
         # Who names the program first: of several causes it is that one.
         listed = sorted(known.of(verdict.requirement), key=lambda one: name not in one.programs)
-        excuse = next((one for one in listed if one.excuses(name, program, verdict.text)), None)
-        if excuse is not None and verdict.verdict is VerdictKind.VIOLATED:
-            text = f"{verdict.text} (known: {excuse.reason})"
-            marked.append(msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text))
+        if listed and verdict.verdict is VerdictKind.VIOLATED:
+            marked.append(_marked(verdict, partial(_excuse, listed, name, program, history)))
         else:
             marked.append(verdict)
         must_fail = any(name in one.programs and known.is_certain(one) for one in listed)
@@ -223,3 +258,26 @@ def apply_known(name: str, program: Program, verdicts: list[Verdict], known: Kno
                 "remove the entry or its program"
             )
     return marked, stale
+
+
+def _excuse(
+    listed: list[Deviation], name: str, program: Program, history: History | None, text: str
+) -> Deviation | None:
+    return next((one for one in listed if one.excuses(name, program, text, history)), None)
+
+
+def _marked(verdict: Verdict, excuse: Callable[[str], Deviation | None]) -> Verdict:
+    """A violated verdict: known if all that violates it is, else the first that is not."""
+    known = excuse(verdict.text)
+    if known is None:
+        return verdict
+    for place, other in enumerate(verdict.further):
+        if excuse(other.text) is None:
+            own = Violation(verdict.text, verdict.outcome, verdict.witness, verdict.slack_ns)
+            further = [own, *verdict.further[:place], *verdict.further[place + 1 :]]
+            return msgspec.structs.replace(
+                verdict, text=other.text, outcome=other.outcome, witness=other.witness, slack_ns=other.slack_ns,
+                further=further,
+            )  # fmt: skip
+    text = f"{verdict.text} (known: {known.reason})"
+    return msgspec.structs.replace(verdict, verdict=VerdictKind.KNOWN_FAILURE, text=text)

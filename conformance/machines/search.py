@@ -184,7 +184,7 @@ class Search:
         if self.adapter is not None:
             known = self.adapter.known()
             judged = [(by, explained(self.adapter, verdict)) for by, verdict in said]
-            said = [Finding(by, apply_known(name, program, [verdict], known)[0][0]) for by, verdict in judged]
+            said = [Finding(by, apply_known(name, program, [verdict], known, history)[0][0]) for by, verdict in judged]
         findings = [
             finding
             for finding in said

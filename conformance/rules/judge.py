@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from brokerproof.conformance.experiment.history import ClockSample, Event, Fault, History, Pause
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, join
+from brokerproof.conformance.experiment.verdict import FURTHER_MAX, Verdict, VerdictKind, Violation, join
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.collecting import uncollected
 from brokerproof.conformance.facts.describing import describe, witness_of
@@ -38,13 +38,17 @@ class Claim:
     worse slack replaces it.
     """
 
-    __slots__ = ("_requirement", "broken", "decided", "held", "marks", "situations", "slack_ns", "undecided", "widest")
+    # fmt: off
+    __slots__ = ("_requirement", "breaches", "broken", "decided", "held", "marks", "situations", "slack_ns",
+                 "undecided", "widest")
+    # fmt: on
 
     def __init__(self, requirement: Requirement) -> None:
         self._requirement = requirement
         self.decided = 0
         self.undecided = 0
         self.broken: Finding | None = None
+        self.breaches: list[Finding] = []
         self.held: Finding | None = None
         self.widest: Finding | None = None
         self.situations: dict[str, None] = {}
@@ -63,7 +67,10 @@ class Claim:
         self.decided += 1
         if finding.holds:
             self._hold(finding)
-        elif self.broken is None or _is_worse(finding, self.broken):
+            return
+        if len(self.breaches) <= FURTHER_MAX:
+            self.breaches.append(finding)
+        if self.broken is None or _is_worse(finding, self.broken):
             self.broken = finding
 
     def _hold(self, finding: Finding) -> None:
@@ -94,8 +101,6 @@ class Claim:
             outcome = self.held.outcome or requirement.outcome_of("ok")
         elif self.widest is not None:
             kind, text = VerdictKind.INCONCLUSIVE, self._doubt(self.widest)
-        if slack_ns is not None:  # a life may end at the end of all clocks; tables hold 64 bits
-            slack_ns = max(-NEVER, min(slack_ns, NEVER))
         return Verdict(
             requirement.id,
             kind,
@@ -103,12 +108,17 @@ class Claim:
             requirement.grade(outcome) if kind is VerdictKind.SATISFIED else "violated" if self.broken else "ok",
             sorted(self.situations) if self.situations else [],
             _witness(shown) if shown is not None else [],
-            slack_ns,
+            _bounded(slack_ns),
             text,
             self.decided,
             self.undecided,
             marks.names(self.marks) if self.marks else [],
+            [self._further(finding) for finding in self.breaches if finding is not self.broken],
         )
+
+    def _further(self, finding: Finding) -> Violation:
+        outcome = finding.outcome or self._requirement.outcome_of("violated")
+        return Violation(_text(finding, outcome), outcome, _witness(finding), _bounded(finding.slack_ns))
 
     def _doubt(self, finding: Finding) -> str:
         text = _text(finding, "undecided")
@@ -120,6 +130,11 @@ class Claim:
 
 def _is_worse(one: Finding, other: Finding) -> bool:
     return one.slack_ns is not None and other.slack_ns is not None and one.slack_ns < other.slack_ns
+
+
+def _bounded(slack_ns: int | None) -> int | None:
+    """A life may end at the end of all clocks; tables hold 64 bits."""
+    return slack_ns if slack_ns is None else max(-NEVER, min(slack_ns, NEVER))
 
 
 def _witness(finding: Finding) -> list[int]:
@@ -252,4 +267,14 @@ def _judge(history: History, names: tuple[str, ...] | None, catalogue: Catalogue
     for facts in parts:
         facts.beyond = [other for other in parts if other is not facts]
     judged = [judge_facts(facts, names, catalogue) for facts in parts]
-    return judged[0] if len(judged) == 1 else [reduce(join, same) for same in zip(*judged, strict=True)]
+    return judged[0] if len(judged) == 1 else [reduce(_of_both, same) for same in zip(*judged, strict=True)]
+
+
+def _of_both(left: Verdict, right: Verdict) -> Verdict:
+    """What two brokers of one run say, each with its own violations."""
+    joined = join(left, right)
+    other = right if joined.text == left.text else left
+    if joined.verdict is not VerdictKind.VIOLATED or other.verdict is not VerdictKind.VIOLATED:
+        return joined
+    beside = Violation(other.text, other.outcome, other.witness, other.slack_ns)
+    return msgspec.structs.replace(joined, further=[*joined.further, beside, *other.further])

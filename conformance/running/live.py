@@ -410,7 +410,7 @@ def run_live(
         known = adapter.known()
         # A program that lives faster is played by our own clients.
         known = known.through_openwire() if adapter.rate(program).times > 1 else known
-        verdicts, stale = apply_known(name, program, judged, known)
+        verdicts, stale = apply_known(name, program, judged, known, history)
         problem = "; ".join(stale)
     return RunResult(
         name,

@@ -165,7 +165,7 @@ class BrokerUnderTest:
             verdicts = expected(verdicts, self._frame.broker.generation)
         else:
             verdicts = [explained(self._adapter, verdict) for verdict in verdicts]
-            verdicts = apply_known(name, self.program, verdicts, self._adapter.known())[0]
+            verdicts = apply_known(name, self.program, verdicts, self._adapter.known(), history)[0]
         chosen = () if self._adapter is None else self._adapter.chosen
         return RunResult(
             name, history.header.broker, self._world.kind, self.program, verdicts, history,

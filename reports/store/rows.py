@@ -85,7 +85,8 @@ def verdict_rows(key: Row, result: RunResult, seed: int | None) -> Iterator[Row]
     about = {**key, "world": result.world, "seed": seed, "steps": len(result.program.steps)}
     for verdict in result.verdicts:
         if verdict.verdict not in SILENT:
-            yield {**about, **msgspec.structs.asdict(verdict), "verdict": verdict.verdict.value}
+            own = {"verdict": verdict.verdict.value, "further": [one.text for one in verdict.further]}
+            yield {**about, **msgspec.structs.asdict(verdict), **own}
 
 
 def key_of(campaign: str, result: RunResult) -> Row:

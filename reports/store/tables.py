@@ -88,6 +88,7 @@ TABLES: dict[str, dict[str, str]] = {
         "decided": INT,
         "undecided": INT,
         "unknown": STRINGS,
+        "further": STRINGS,
     },
     "facts": {
         **_RUN,

@@ -11,9 +11,10 @@ import brokerproof.conformance.known
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, Violation
 from brokerproof.conformance.known import apply_known, load_known, parse_known
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from tests.fast.conformance.rules.history_builder import Builder
 
 FOLDER = Path(brokerproof.conformance.known.__file__).parent
 LIST = b"""
@@ -256,3 +257,42 @@ def test_a_release_with_a_list_has_those_entries_beside_it(tmp_path: Path) -> No
 def test_what_is_no_range_of_releases_is_refused(releases: str) -> None:
     with pytest.raises(SuiteProblem, match=rf"x\.toml: .*releases: '{releases}' is no range; write such as"):
         parse_known(LIST + f"releases = '{releases}'".encode(), "x.toml")
+
+
+def test_what_is_known_hides_no_other_violation_of_the_same_run() -> None:
+    known = parse_known(LIST + b"shows = 'moved back'", "x.toml")
+    other = Violation("not moved at all", "never", [4], -7)
+    bad = Verdict("TSP-009", VerdictKind.VIOLATED, "back", "violated", text="moved back by 5 ms", further=[other])
+    (marked,), _ = apply_known("any program", PROGRAM, [bad], known)
+    assert (marked.verdict, marked.text, marked.outcome) == (VerdictKind.VIOLATED, "not moved at all", "never")
+    assert (marked.witness, marked.slack_ns) == ([4], -7)
+    assert [one.text for one in marked.further] == ["moved back by 5 ms"]
+    alike = msgspec.structs.replace(bad, further=[Violation("moved back by 9 ms")])
+    (marked,), _ = apply_known("any program", PROGRAM, [alike], known)
+    assert marked.verdict is VerdictKind.KNOWN_FAILURE
+
+
+@pytest.mark.parametrize(
+    ("text", "is_excused"),
+    [
+        ("lost: p0/1 arrived at c0/1 from q0 at 5 ms", True),
+        ("lost: p0/1 arrived at c0/2 from q0 at 5 ms", False),
+        ("c0/2 had settled it: p0/1 arrived at drain/1 from q0 at 5 ms", False),
+        ("ack of p0/1 by c0/1 (unknown) at 5 ms", True),
+        ("it was never settled: p0/1 sent to q0 (ok) in 1 ms to 2 ms", True),
+        ("it was never settled: p0/1 sent to q1 (ok) in 1 ms to 2 ms", False),
+    ],
+)
+def test_an_entry_about_a_kind_of_consumer_excuses_what_such_consumers_met(text: str, is_excused: bool) -> None:
+    story = Builder("live").connect("c0").subscribe("c0/1", "q0", ack="individual").subscribe("c0/2", "q1", ack="auto")
+    story.subscribe("drain/1", "q1", ack="individual")
+    known = parse_known(LIST + b"consumer = 'ack=individual'", "x.toml")
+    bad = Verdict("TSP-009", VerdictKind.VIOLATED, text=text)
+    (marked,), _ = apply_known("any program", PROGRAM, [bad], known, story.history())
+    assert (marked.verdict is VerdictKind.KNOWN_FAILURE) is is_excused
+
+
+@pytest.mark.parametrize("consumer", ["ack", "acks=client", "ack="])
+def test_no_consumer_has_what_no_subscription_has(consumer: str) -> None:
+    with pytest.raises(SuiteProblem, match=rf"x\.toml: .*consumer: '{consumer}' names no field of a subscription"):
+        parse_known(LIST + f"consumer = '{consumer}'".encode(), "x.toml")
