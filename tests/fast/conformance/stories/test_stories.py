@@ -105,6 +105,8 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     lengths = [history.events[-1].t1 for history in ends if history is not None]
     assert lengths[0] > 5 * lengths[1]
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
+    many = stories()["001-initial-delay"]
+    assert hastened(many, 10) == hastened(many, 2) != hastened(many, 1), "200 connections take as long as they take"
 
 
 def test_what_shortens_durations_widens_slow_links() -> None:
