@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -235,6 +235,8 @@ class Adapter(ABC):
     lateness_ms: int = 1000
     #: After how many of a silent STOMP client's periods it gives it up; None: its documentation does not say.
     heart_beat_grace: float | None = None
+    #: From when a delay counts of what is sent in a transaction.
+    delay_begins: Literal["send", "commit"] = "send"
     #: A defect that is planted in it, and in the bridges beside it.
     mutant: str | None = None
     #: What its operator can be asked for.

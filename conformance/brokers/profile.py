@@ -184,6 +184,7 @@ class Promises(_Table, frozen=True):
     prefetch: Annotated[int, msgspec.Meta(ge=1)] | Literal["unlimited", "ignored"] | None = None
     heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
     delay_clock: Literal["elapsed", "broker-wall", "producer-wall"] = "elapsed"
+    delay_begins: Literal["send", "commit"] = "send"
     generation: dict[str, str] = {}
 
     def window(self) -> int | None:

@@ -171,7 +171,7 @@ class ProfileAdapter(Adapter):
             raise located.wrong("start.speed", 'its process lives faster by start.clock = "libfaketime" only; add that')
         self.separator = profile.names.separator
         self.lateness_ms = profile.tolerances.lateness_ms
-        self.heart_beat_grace = profile.promises.heart_beat_grace
+        self.heart_beat_grace, self.delay_begins = profile.promises.heart_beat_grace, profile.promises.delay_begins
         self.speed = self.speed_max = 1 if start is None else start.speed
         # What expires may become a dead letter, whatever is promised of a rejection.
         dying = {"ttl", "broker-ttl"}.intersection(profile.promises.capabilities or ["ttl"])

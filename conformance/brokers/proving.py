@@ -233,11 +233,15 @@ def check_figures(adapter: ProfileAdapter) -> None:
 
 def _claims(adapter: ProfileAdapter) -> Proof:
     claimed, found = adapter.located.profile.promises.capabilities or [], adapter.found()
-    absent = [word for word in claimed if word in found.asked and word not in found.capabilities]
+    promises = adapter.located.profile.promises
+    # Where a rejection makes no dead letter, its probe says nothing of what expires.
+    unasked = {"dead-letter"} if promises.reject in {"redeliver", "drop"} else set[str]()
+    asked = set(found.asked) - unasked
+    absent = [word for word in claimed if word in asked and word not in found.capabilities]
     if absent:
         told = [f"{word} ({MEANT[word]})" if word in MEANT else word for word in absent]
         return Proof("promises.capabilities", "wrong", f"{', '.join(told)}: a probe says that it does not")
-    unknown = [word for word in claimed if word not in found.asked]
+    unknown = [word for word in claimed if word not in asked]
     text = f"no probe knows {', '.join(unknown)}" if unknown else "each was tried"
     return Proof("promises.capabilities", "not proven" if unknown else "ok", text)
 

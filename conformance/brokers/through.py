@@ -101,7 +101,7 @@ class ThroughOpenWire(Adapter):
         self.workers = inner.workers
         self.lanes, self.shares = inner.lanes, inner.shares
         self.alone, self.lateness_ms = inner.alone, inner.lateness_ms
-        self.heart_beat_grace = inner.heart_beat_grace
+        self.heart_beat_grace, self.delay_begins = inner.heart_beat_grace, inner.delay_begins
         self.speed, self.separator = inner.speed, inner.separator
 
     def about(self) -> dict[str, str]:

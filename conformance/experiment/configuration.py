@@ -150,6 +150,8 @@ class DeclaredSpec(BrokerSpec, frozen=True, forbid_unknown_fields=True, omit_def
     lateness_ms: int = 1000
     #: After how many of a silent STOMP client's periods its documentation lets it be given up; None: it says nothing.
     heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    #: From when a delay counts of what is sent in a transaction; JMS: from the send.
+    delay_begins: Literal["send", "commit"] = "send"
 
 
 class ClockSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -195,4 +195,9 @@ def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span)
 
 def waiting(tables: Tables, reading: Reading) -> Copy | None:
     """A copy that waits on its queue for certain, at a reading at rest at which somebody has room."""
-    return next((copy for copy in reading.waiting if not maybe_swallowed(tables, copy)), None)
+    return next((copy for copy in reading.waiting if not pauses(copy) and not maybe_swallowed(tables, copy)), None)
+
+
+def pauses(copy: Copy) -> bool:
+    """Whether it was rejected, to come again: how long a broker pauses before that is its own affair."""
+    return bool(copy.deliveries) and copy.deliveries[-1].requeued

@@ -1,8 +1,9 @@
 """Due: when a message with a delay may be visible.
 
 Rules
-* A delay runs on elapsed time and counts from the send. An absolute delivery time is one from what the broker's clock
-  read when it took the message over; where both are given the delay counts. A negative one is none.
+* A delay runs on elapsed time and counts from the send; where a broker documents that, from the commit.
+* An absolute delivery time is one from what the broker's clock read when it took the message over; where both are given
+  the delay counts. A negative one is none.
 * In a transaction a message is visible when its delay and the commit are over.
 * A broker that was restarted meanwhile computes what is left from stored wall times, in whole milliseconds, and waits
   never longer than at first: where its clock jumped before, the bounds are wide.
@@ -25,8 +26,7 @@ class Due:
 
     __slots__ = ("asked", "delayed", "jump_ms", "restarted", "send", "span", "visible")
 
-    def __init__(self, tables: Tables, send: Send, span: Span, delay_ns: int) -> None:
-        began = send.event.t0
+    def __init__(self, tables: Tables, send: Send, began: int, span: Span, delay_ns: int) -> None:
         self.send = send
         self.asked = span
         self.delayed = span[0] > began
@@ -43,7 +43,9 @@ def due_of(tables: Tables, send: Send) -> Due | None:
     clock.
     """
     event = send.event
-    taken_ns = event.t1 if event.result == "ok" and event.tx is not None else send.accepted[1]
+    began, taken_ns = send.accepted
+    if event.tx is not None and tables.declared.delay_begins == "send":
+        began, taken_ns = event.t0, event.t1 if event.result == "ok" else taken_ns
     low_ms = high_ms = max(0, event.delay_ms)
     if event.deliver_at_ms is not None and not event.delay_ms:
         clock = tables.broker_clock
@@ -52,8 +54,8 @@ def due_of(tables: Tables, send: Send) -> Due | None:
         seq = send.seen.seq if send.seen is not None and taken_ns < event.t1 else event.seq
         wall_low, wall_high = clock.bounds_ms(event.t0, taken_ns, event.seq, seq)
         low_ms, high_ms = max(0, event.deliver_at_ms - wall_high), max(0, event.deliver_at_ms - wall_low)
-    span = event.t0 + low_ms * NS_PER_MS, min(NEVER, taken_ns + high_ms * NS_PER_MS)
-    return Due(tables, send, span, high_ms * NS_PER_MS)
+    span = min(NEVER, began + low_ms * NS_PER_MS), min(NEVER, taken_ns + high_ms * NS_PER_MS)
+    return Due(tables, send, began, span, high_ms * NS_PER_MS)
 
 
 def _stored(tables: Tables, waited: Span, span: Span, delay_ns: int) -> Span:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.absence import maybe_swallowed, pauses
 from brokerproof.conformance.facts.marks import RESOLVED
 from brokerproof.conformance.facts.rows import Copy, Reading, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -31,7 +31,7 @@ def waits(tables: Tables, reading: Reading) -> Copy | None:
     """A message that waits on the queue for certain, and needs nobody in particular."""
     for copy in reversed(reading.waiting[-TRIES:]):
         elsewhere = copy.marks & RESOLVED or _maybe_taken(copy, reading) or maybe_swallowed(tables, copy)
-        if not copy.send.event.group and not elsewhere:
+        if not copy.send.event.group and not elsewhere and not pauses(copy):
             return copy
     return None
 

@@ -247,6 +247,8 @@ class World:
         if outcome.due_ns:
             self._due_ns = max(self._due_ns, outcome.due_ns)
             self._longest_ns = max(self._longest_ns, outcome.due_ns - outcome.t1)
+        elif isinstance(operation, ops.Commit) and self._declared.delay_begins == "commit" and self._longest_ns:
+            self._due_ns = max(self._due_ns, outcome.t1 + self._longest_ns)
         record(self.recorder, self._declared, state, operation, outcome)
         return outcome
 

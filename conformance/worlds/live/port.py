@@ -189,12 +189,10 @@ class LivePort:
         return self._adapter.capabilities()
 
     def declared(self) -> DeclaredSpec:
-        return msgspec.structs.replace(
-            self._effective.declared(),
-            default_prefetch=self._adapter.default_prefetch,
-            lateness_ms=self._adapter.lateness_ms * self._rate.times,
-            heart_beat_grace=self._adapter.heart_beat_grace,
-        )
+        said = ("default_prefetch", "heart_beat_grace", "delay_begins")
+        told = {name: getattr(self._adapter, name) for name in said}
+        lateness_ms = self._adapter.lateness_ms * self._rate.times
+        return msgspec.structs.replace(self._effective.declared(), lateness_ms=lateness_ms, **told)
 
     def rates(self) -> dict[str, int]:
         if self._rate.times == 1:

@@ -133,6 +133,24 @@ def test_in_a_transaction_the_delay_counts_from_the_send(
     assert judged(run.close(at_ms=3000).finish())["DLY-018"].verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("begins", "arrive_ms", "early", "late"),
+    [
+        ("send", 301, SATISFIED, SATISFIED),
+        ("commit", 301, VIOLATED, NOT_EXERCISED),
+        ("commit", 401, SATISFIED, SATISFIED),
+        ("commit", 1350, SATISFIED, SATISFIED),
+        ("commit", 1500, SATISFIED, VIOLATED),
+    ],
+)
+def test_where_a_broker_documents_it_the_delay_counts_from_the_commit(
+    begins: str, arrive_ms: float, early: VerdictKind, late: VerdictKind
+) -> None:
+    run = started(delay_begins=begins).begin("p0").post("p0/1", delay_ms=100, tx="p0/tx1").at(300).commit("p0")
+    found = run.at(arrive_ms).deliver("c0/1", "p0/1").close(at_ms=3000).finish().verdicts("DLY-001", "DLY-002")
+    assert (found["DLY-001"].verdict, found["DLY-002"].verdict) == (early, late)
+
+
 @pytest.mark.parametrize(("arrive_ms", "outcome"), [(150, "before-commit"), (301, "as-committed")])
 def test_nothing_is_visible_before_the_commit(arrive_ms: float, outcome: str) -> None:
     run = started().begin("p0").post("p0/1", delay_ms=100, tx="p0/tx1")

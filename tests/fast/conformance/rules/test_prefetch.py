@@ -45,6 +45,15 @@ def test_one_message_beyond_the_window_is_too_many() -> None:
     assert len(verdict.witness) == 4
 
 
+def test_what_was_rejected_may_pause_before_it_comes_again() -> None:
+    def told(story: Builder) -> Builder:
+        story.header = replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
+        return story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1").rest()
+
+    assert kinds(told(stocked(1, prefetch=2)))["PRE-002"] is not FAILS
+    assert kinds(told(stocked(2, prefetch=2)))["PRE-002"] is FAILS, "the other one was not rejected"
+
+
 def test_a_settlement_may_take_effect_as_soon_as_it_is_begun() -> None:
     story = stocked(prefetch=1).arrive("c0/1", "p0/1")
     story.request_ms = 10
