@@ -4,7 +4,8 @@ Rules
 * Everything that a machine does takes as many times as long by a faster clock: a program that asks for shorter
   durations than ``LEAST_MS`` of real time would show nothing but that, and one that takes little time gains nothing.
 * Not faster: clocks that are stepped, stand still or drift; several brokers (bridges keep real time); links whose bytes
-  are counted in real time; a machine that has too little of something; dialogues, which wait for answers only.
+  are counted in real time; a machine that has too little of something; dialogues, which wait for answers only; many
+  raw peers, of which a busy machine connects the last when the first have waited for long.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def times_of(program: Program, most: int) -> int:
     ):
         return 1
     waits = [step for step in steps if isinstance(step, Advance | Pause | Probe)]
-    if any(isinstance(step, Probe) and step.dialogues for step in waits) or sum(step.ms for step in waits) < LONG_MS:
+    probes = [step for step in waits if isinstance(step, Probe)]
+    if any(step.dialogues or step.times > 1 for step in probes) or sum(step.ms for step in waits) < LONG_MS:
         return 1
     borne = min(_durations(msgspec.to_builtins(program))) // LEAST_MS
     return max([times for times in (*TIMES, most) if times <= min(borne, most)], default=1)

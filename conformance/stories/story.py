@@ -41,9 +41,7 @@ class Half:
 
 @dataclass(frozen=True)
 class Story:
-    """``remedy`` and what it costs (``price``), in a sentence each. ``beyond``: it goes beyond what the text says.
-    ``fastest``: so many times shorter it may be told at most; what it needs of a machine is not to decide it.
-    """
+    """``remedy`` and what it costs (``price``), in a sentence each. ``beyond``: it goes beyond what the text says."""
 
     name: str
     title: str
@@ -54,7 +52,6 @@ class Story:
     price: str
     breaks: str
     beyond: bool = False
-    fastest: int = 1000
 
     @property
     def document(self) -> str:

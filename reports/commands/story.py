@@ -118,11 +118,10 @@ def _faster(options: argparse.Namespace, chosen: list[Story], *, live: bool) -> 
     adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant) if live else None
     if adapter is None:
         return [hastened(story, options.speed) for story in chosen]
-    played = []
-    for story in chosen:
-        adapter.speed = min(options.speed, adapter.speed_max, story.fastest)
-        rates = [adapter.rate(adapter.cast(half.program)) for half in story.halves().values()]
-        played.append(all(rate.times > 1 for rate in rates))
+    adapter.speed = min(options.speed, adapter.speed_max)
+    played = [
+        all(adapter.rate(adapter.cast(half.program)).times > 1 for half in story.halves().values()) for story in chosen
+    ]
     adapter.close()
     return [story if fast else hastened(story, options.speed) for story, fast in zip(chosen, played, strict=True)]
 
@@ -147,7 +146,7 @@ def _searched(options: argparse.Namespace, generation: dict[str, str], *, live: 
 def _lively(options: argparse.Namespace, story: Story | None, plan: list[tuple[str, Program]]) -> Iterable[RunResult]:
     """Runs in real processes, of a story if it is one's."""
     adapter = make_adapter(options.broker, home=options.home, mutant=options.mutant)
-    adapter.speed = min(options.speed, adapter.speed_max, adapter.speed_max if story is None else story.fastest)
+    adapter.speed = min(options.speed, adapter.speed_max)
     cast = [(name, adapter.cast(program)) for name, program in plan]
     refusals = (adapter.refusal(program) for _, program in cast)
     why = next(filter(None, refusals), "") if story is None else unshown(story, adapter)

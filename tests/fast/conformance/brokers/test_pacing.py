@@ -57,6 +57,11 @@ def test_settings_are_durations_too() -> None:
     assert times_of(program, 10) == 5
 
 
+def test_many_connections_take_their_time() -> None:
+    one, many = (waits(Probe(ms=60_000, times=times)) for times in (1, 200))
+    assert (times_of(one, 10), times_of(many, 10)) == (10, 1)
+
+
 def test_its_steps_take_less_real_time() -> None:
     assert real_ms(waits()) == 60_000
     assert real_ms(waits(), 10) == 6000

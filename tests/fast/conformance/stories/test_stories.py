@@ -105,9 +105,6 @@ def test_speed_shortens_what_does_not_depend_on_clocks() -> None:
     lengths = [history.events[-1].t1 for history in ends if history is not None]
     assert lengths[0] > 5 * lengths[1]
     assert hastened(stories()["000-broker-ahead"], 10) is stories()["000-broker-ahead"]
-    many = stories()["001-initial-delay"]
-    ends = [hastened(many, speed).cured.program.steps[0] for speed in (1, 2, 10)]
-    assert [step.ms for step in ends if isinstance(step, Probe)] == [6000, 3000, 3000], "a machine takes what it takes"
 
 
 def test_what_shortens_durations_widens_slow_links() -> None:
