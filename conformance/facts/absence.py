@@ -200,4 +200,4 @@ def waiting(tables: Tables, reading: Reading) -> Copy | None:
 
 def pauses(copy: Copy) -> bool:
     """Whether it was rejected, to come again: how long a broker pauses before that is its own affair."""
-    return bool(copy.deliveries) and copy.deliveries[-1].requeued
+    return any(delivery.requeued for delivery in copy.deliveries)

@@ -51,6 +51,7 @@ def test_what_was_rejected_may_pause_before_it_comes_again() -> None:
         return story.arrive("c0/1", "p0/1").nack("c0/1", "p0/1").rest()
 
     assert kinds(told(stocked(1, prefetch=2)))["PRE-002"] is not FAILS
+    assert kinds(told(stocked(1, prefetch=2)).arrive("c0/1", "p0/1", redelivered=True))["PRE-002"] is not FAILS
     assert kinds(told(stocked(2, prefetch=2)))["PRE-002"] is FAILS, "the other one was not rejected"
 
 
