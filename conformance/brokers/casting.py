@@ -61,6 +61,8 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "wildcards": {"wild": False},
     "no-local": {"no_local": False},
 }
+#: Capability -> the wider one that it is a kind of.
+IMPLIES: Final = {"broker-ttl": "ttl", "topic-wildcards": "wildcards"}
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 
@@ -97,6 +99,7 @@ def cast(
     clients = [host for host in hosts if host.role == "client"]
     dropped = tuple(kind for word, kinds in _STEPS.items() if word not in capabilities for kind in kinds)
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
+    topics_only, kinds = queues and "topic-wildcards" in capabilities, [one.kind for one in program.destinations]
 
     clocks = [host.clock for host in program.hosts]
     stepped = any(isinstance(step, Clock | Freeze) for step in program.steps)
@@ -110,6 +113,8 @@ def cast(
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
         if isinstance(found, Subscribe) and not language.has(found.selector, clients[found.host % len(clients)].via):
             found = msgspec.structs.replace(found, selector="")
+        if topics_only and isinstance(found, Subscribe) and found.wild and kinds[found.dest % len(kinds)] != "topic":
+            found = msgspec.structs.replace(found, wild=False)
         if unsteady and isinstance(found, Send):
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=0, preset_in_ms=0, calls="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:

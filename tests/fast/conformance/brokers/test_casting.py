@@ -38,6 +38,19 @@ def test_what_touches_its_own_names_only_shares() -> None:
     assert not owns(program({"do": "subscribe", "host": 1, "dest": 0}, {"do": "clock", "host": 1, "jump_ms": 5}))
 
 
+def test_wildcards_may_cover_topics_only() -> None:
+    wild = {"do": "subscribe", "host": 1, "wild": True}
+    dests = [{"name": "q0", "kind": "queue"}, {"name": "t0", "kind": "topic"}]
+    asked = program({**wild, "dest": 0}, {**wild, "dest": 3}, dests=dests)
+
+    def covers(*capabilities: str) -> list[bool]:
+        return [step.wild for step in cast(asked, capabilities, ["stomp"]).steps if isinstance(step, Subscribe)]
+
+    assert covers("wildcards") == [True, True]
+    assert covers("wildcards", "topic-wildcards") == [False, True]
+    assert covers() == [False, False]
+
+
 def test_what_is_sent_to_the_queue_of_all_dead_letters_would_be_drained_by_others() -> None:
     assert owns(program(dests=DEAD_LETTERS))
 
