@@ -62,9 +62,9 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     none); ``needs``: what a program must have to show it, each ``STEP``, ``STEP FIELD`` (that is set), ``STEP
     FIELD=VALUE`` or ``STEP FIELD!=VALUE``, with ``broker``, ``host``, ``link`` and ``policy`` beside the steps, or
     several of these with ``|`` between, of which one will do; ``shows``: what the violation's text must say;
-    ``consumer``: what the subscription of a consumer that this text names must have, ``FIELD=VALUE``; ``source``:
-    where it can be looked up; ``ordered``: the steps that it needs come in that order; ``client``: the client that
-    shows it, "" for a program's own; ``whose``: what would have to change.
+    ``consumer``: what the subscription of a consumer that this text names must have, ``FIELD=VALUE`` or
+    ``FIELD!=VALUE``; ``source``: where it can be looked up; ``ordered``: the steps that it needs come in that order;
+    ``client``: the client that shows it, "" for a program's own; ``whose``: what would have to change.
     """
 
     requirement: str
@@ -89,7 +89,7 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"needs: {need!r} names no step or part of a program, or no field of it (docs/program.md)"
                 )
         field, is_, value = self.consumer.partition("=")
-        if self.consumer and not (is_ and value and field in Subscribe.__struct_fields__):
+        if self.consumer and not (is_ and value and field.removesuffix("!") in Subscribe.__struct_fields__):
             raise ValueError(
                 f"consumer: {self.consumer!r} names no field of a subscription; write such as 'ack=client'"
             )
@@ -109,7 +109,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return False
         if self.consumer and history is not None:
             field, _, value = self.consumer.partition("=")
-            if all(str(getattr(event, field)) != value for event in _consumers_of(history, text)):
+            found = [str(getattr(event, field.removesuffix("!"))) for event in _consumers_of(history, text)]
+            if not any((one == value) is not field.endswith("!") for one in found):
                 return False
         policies = _policies_of(program, text)
         fits = all(any(_has(program, policies, one) for one in need.split(" | ")) for need in self.needs)

@@ -286,10 +286,11 @@ def test_what_is_known_hides_no_other_violation_of_the_same_run() -> None:
 def test_an_entry_about_a_kind_of_consumer_excuses_what_such_consumers_met(text: str, is_excused: bool) -> None:
     story = Builder("live").connect("c0").subscribe("c0/1", "q0", ack="individual").subscribe("c0/2", "q1", ack="auto")
     story.subscribe("drain/1", "q1", ack="individual")
-    known = parse_known(LIST + b"consumer = 'ack=individual'", "x.toml")
-    bad = Verdict("TSP-009", VerdictKind.VIOLATED, text=text)
-    (marked,), _ = apply_known("any program", PROGRAM, [bad], known, story.history())
-    assert (marked.verdict is VerdictKind.KNOWN_FAILURE) is is_excused
+    for consumer in ("ack=individual", "ack!=auto"):
+        known = parse_known(LIST + f"consumer = '{consumer}'".encode(), "x.toml")
+        bad = Verdict("TSP-009", VerdictKind.VIOLATED, text=text)
+        (marked,), _ = apply_known("any program", PROGRAM, [bad], known, story.history())
+        assert (marked.verdict is VerdictKind.KNOWN_FAILURE) is is_excused
 
 
 @pytest.mark.parametrize("consumer", ["ack", "acks=client", "ack="])
