@@ -3,9 +3,10 @@
 Rules
 * All of this is about machines: real time, whatever the program's rate.
 * Where brokers tell figures, they have not changed for ``QUIET_MS``, and nothing has arrived.
-* Figures by which something is on its way, in flight to nobody, waiting beside a consumer who has nothing, with more
-  consumers than there are, or dispatched more often than anything arrived (in flight, where that is not told), may be
-  those of a broker that miscounts, or of a machine that is late: they stand still for ``DOUBTFUL_MS``.
+* Figures by which something is on its way, in flight to nobody or less than nothing, waiting beside a consumer who has
+  nothing, with more consumers than there are, or dispatched more often than anything arrived (in flight, where that is
+  not told), may be those of a broker that miscounts, or of a machine that is late: they stand still for
+  ``DOUBTFUL_MS``.
 * Where nobody counts, nobody has been asked for anything, nor heard anything, for ``SILENT_MS``: what has been waited
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
 * A machine that is late may make a broker stand still in the middle, and a delay may end then: figures that are others
@@ -85,6 +86,7 @@ class Quiet:
         flying = [one for one in told if one["in_flight"] > 0]
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
         waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
+        swings = any(one["in_flight"] < 0 for one in told)
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
         here = [one.name for client in self._state.clients for one in client.consumers]
         ghosts = any(one.get("consumers", 0) > len(here) for one in told)
@@ -92,7 +94,7 @@ class Quiet:
         # those had who left is on its way to others.
         held = sum(self._hosts.held[name] for name in here)
         more = dispatched > self._hosts.arrivals or sum(one["in_flight"] for one in flying) > held
-        return deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
+        return swings or deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
 
     def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""

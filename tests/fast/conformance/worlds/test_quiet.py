@@ -112,6 +112,11 @@ def test_what_seems_to_be_on_its_way_is_waited_for_longer() -> None:
     assert resting(Hosts({"in_flight": 0, "dispatched": 9, "consumers": 0}, silent_ms=0)) == QUIET_MS
 
 
+def test_a_count_below_zero_is_coming_back() -> None:
+    """On a busy machine 725 completions of dispatches were on their way when all figures had stood still (INF-001)."""
+    assert resting(Hosts({"size": 5, "in_flight": -7, "consumers": 0}, silent_ms=0)) == DOUBTFUL_MS
+
+
 def test_a_consumer_whose_loss_the_broker_has_not_noticed_is_waited_for() -> None:
     """Artemis counted one that had been dropped 0.1 s before, on a busy machine (GEN-145)."""
     assert resting(Hosts({"in_flight": 3, "dispatched": 3, "consumers": 2}, silent_ms=0)) == DOUBTFUL_MS
