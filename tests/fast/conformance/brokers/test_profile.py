@@ -17,7 +17,7 @@ from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profile import UNLIMITED, Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
-from brokerproof.conformance.brokers.proving import _answers, begun_again
+from brokerproof.conformance.brokers.proving import _answers, _claims, begun_again
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import (
@@ -297,6 +297,19 @@ def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypa
     told = adapter('[promises]\nprofiles = ["core", "stomp-1.2", "amqp-1.0", "mqtt-5"]', monkeypatch, [])
     assert told.unclaimed(catalogue["INA-015"]) == ""
     assert "claims none" in told.unpromised(catalogue["INA-015"])
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [("", "wrong"), ('reject = "dead-letter"', "wrong"), ('reject = "redeliver"', "not proven")],
+)
+def test_a_claim_is_wrong_only_where_its_probe_asks_for_what_is_claimed(
+    more: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = f'[promises]\ncapabilities = ["dead-letter", "ttl"]\n{more}'
+    found = adapter(claims, monkeypatch, ["ttl"])
+    monkeypatch.setattr(found, "found", lambda: Found(["ttl"], stamps=False, asked=("dead-letter", "ttl")))
+    assert _claims(found).state == state
 
 
 def test_what_nobody_claims_counts_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
