@@ -234,8 +234,8 @@ def check_figures(adapter: ProfileAdapter) -> None:
 def _claims(adapter: ProfileAdapter) -> Proof:
     claimed, found = adapter.located.profile.promises.capabilities or [], adapter.found()
     profile = adapter.located.profile
-    # Where a rejection makes no dead letter, its probe says nothing of what expires; where no header says that a message
-    # is persistent, a restart shows it.
+    # Where a rejection makes no dead letter, its probe says nothing of what expires; where no header says that a
+    # message is persistent, a restart shows it.
     unasked = {"dead-letter"} if profile.promises.reject in {"redeliver", "drop"} else set[str]()
     unasked |= {"persistent"} if profile.restarts else set()
     asked = set(found.asked) - unasked
