@@ -10,7 +10,10 @@ BY_SETTING = {
     "connector": "connector",
 }
 #: Capabilities that no requirement needs: what programs may ask for.
-BESIDE = ("absolute-delay", "default-prefetch", "jms-selectors", "keeps-rolled-back", "topic-wildcards")
+BESIDE = (
+    *("absolute-delay", "default-prefetch", "jms-selectors", "keeps-rolled-back", "prefetch-until-commit"),
+    "topic-wildcards",
+)
 #: Capability -> the line of a profile that switches it on, and what is missing without it.
 LINES = {
     "counters": "[counters] is missing: nobody tells figures",

@@ -15,7 +15,7 @@ from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import maybe_elsewhere, rest_after
 from brokerproof.conformance.facts.pressure import pressed, scarce
 from brokerproof.conformance.facts.rows import LATE, Delivery, Destination, Reading, Session, Window
-from brokerproof.conformance.facts.spans import NS_PER_MS, ms
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.tally import is_crowded, is_known
 from brokerproof.conformance.rules.inflight import synchronous
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
@@ -23,6 +23,8 @@ from brokerproof.conformance.rules.selecting import sessions
 
 #: A message on a healthy link is never this late for the sake of another link.
 ISOLATION_MS: Final = 1000
+#: Who promises this counts what is acknowledged in a transaction against the prefetch until its commit.
+_UNTIL_COMMIT: Final = "prefetch-until-commit"
 
 
 def with_windows(facts: Facts) -> list[Session]:
@@ -40,7 +42,7 @@ def with_windows(facts: Facts) -> list[Session]:
 def window_is_kept(facts: Facts, session: Session) -> Findings:
     """A consumer has never more than its prefetch of messages that were delivered and not settled."""
     arrived = [delivery for delivery in session.deliveries if delivery.state != LATE]
-    freed_ns = sorted(delivery.settlement.t0 for delivery in arrived if delivery.settlement is not None)
+    freed_ns = sorted(_frees_ns(facts, delivery) for delivery in arrived)
     mine: list[Delivery] = []
     for count, delivery in enumerate(arrived, start=1):
         at_ns = delivery.event.t1
@@ -49,7 +51,8 @@ def window_is_kept(facts: Facts, session: Session) -> Findings:
         if count - freed > session.prefetch:
             mine = [one for one in mine if _has(facts, one, at_ns) and not _maybe_meant(one, at_ns)]
             if len(mine) > session.prefetch:
-                why = f"it had {len(mine)} messages that it had not begun to settle"
+                late = ", or not to commit" if _UNTIL_COMMIT in facts.header.capabilities else ""
+                why = f"it had {len(mine)} messages that it had not begun to settle{late}"
                 yield broken("exceeded", session, *mine, why=why)
                 return
         if count - freed >= session.prefetch:
@@ -58,10 +61,20 @@ def window_is_kept(facts: Facts, session: Session) -> Findings:
 
 def _has(facts: Facts, delivery: Delivery, at_ns: int) -> bool:
     """It had not begun to settle it, and the broker cannot have taken it back because it expired."""
-    event, settlement = delivery.event, delivery.settlement
-    if settlement is not None and settlement.t0 <= at_ns:
-        return False
-    return not maybe_expired(facts, event.expiration_ms, event.t0, at_ns)
+    event = delivery.event
+    return _frees_ns(facts, delivery) > at_ns and not maybe_expired(facts, event.expiration_ms, event.t0, at_ns)
+
+
+def _frees_ns(facts: Facts, delivery: Delivery) -> int:
+    """From when on its settlement may have made room."""
+    settlement = delivery.settlement
+    if settlement is None:
+        return NEVER
+    tx = getattr(settlement, "tx", None)
+    transaction = facts.transactions.get(tx) if tx and _UNTIL_COMMIT in facts.header.capabilities else None
+    if transaction is None or transaction.lost is not None:
+        return settlement.t0
+    return NEVER if transaction.end is None else transaction.end.t0
 
 
 def _maybe_meant(delivery: Delivery, at_ns: int) -> bool:

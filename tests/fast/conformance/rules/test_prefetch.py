@@ -55,6 +55,19 @@ def test_what_was_rejected_may_pause_before_it_comes_again() -> None:
     assert kinds(told(stocked(2, prefetch=2)))["PRE-002"] is FAILS, "the other one was not rejected"
 
 
+@pytest.mark.parametrize(
+    ("promised", "ends", "expected"),
+    [(False, False, HOLDS), (True, False, FAILS), (True, True, HOLDS)],
+)
+def test_who_promises_it_makes_room_at_the_commit(promised: bool, ends: bool, expected: VerdictKind) -> None:
+    story = stocked(prefetch=1)
+    if promised:
+        story.header = replace(story.header, capabilities=[*story.header.capabilities, "prefetch-until-commit"])
+    story.arrive("c0/1", "p0/1").begin("c0").ack("c0/1", "p0/1", tx="c0/tx1")
+    story = (story.commit("c0") if ends else story).arrive("c0/1", "p0/2")
+    assert kinds(story if ends else story.commit("c0"))["PRE-001"] is expected
+
+
 def test_a_settlement_may_take_effect_as_soon_as_it_is_begun() -> None:
     story = stocked(prefetch=1).arrive("c0/1", "p0/1")
     story.request_ms = 10
