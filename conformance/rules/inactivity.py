@@ -195,6 +195,17 @@ def short_stall_closes_nothing(_facts: Facts, link: Link) -> Findings:
             yield broken("closed", *silence.stalls, close, why=why, slack_ns=longest_ns - limits.low_ns)
 
 
+def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
+    """Whether a broker that closed a link had itself said nothing for longer than its keep-alives allow: it may not
+    have read what had come.
+    """
+    client = link.connection.client
+    if facts.simulated or close.host != facts.broker or link.client.low_ns <= 0:
+        return False
+    seen = [one for one in client.closes if one.host == client.name and one.who == "broker" and one.t1 >= close.t0]
+    return bool(seen) and (seen[0].idle_ns or 0) > link.client.gap_ns
+
+
 @rule("INA-002", over=links, faults=("stall",))
 def healthy_link_stays(facts: Facts, link: Link) -> Findings:
     """A healthy link is not closed for inactivity, by either end."""
@@ -204,6 +215,8 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
             continue
         if close is not None and all(one is not None for _, _, one in link.ends()):
             yield unsure(close, why="both ends heard nothing: what is between them stood still")
+        elif close is not None and _stood_still(facts, link, close):
+            yield unsure(close, why="the broker itself had been silent: its machine was late")
         elif close is not None:
             why = f"nothing was stalled toward the {end} since the handshake"
             yield broken("closed", connection.connect, close, why=why)
@@ -215,6 +228,9 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
         if end_close is None or longest_ns < limits.low_ns - limits.early_ns or end_close.host != facts.broker:
             continue
         if end_close.t0 > flowing_ns + limits.late_ns and limits.watches_health():
+            if _stood_still(facts, link, end_close):
+                yield unsure(end_close, why="the broker itself had been silent: its machine was late")
+                continue
             why = f"it had been flowing again since {ms(flowing_ns)} at the latest"
             yield broken("closed", *silence.stalls, end_close, why=why)
 

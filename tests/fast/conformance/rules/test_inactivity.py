@@ -244,6 +244,26 @@ def test_a_healthy_link_stays_open() -> None:
     assert kind(both, "INA-002") is UNSURE, "a machine that stood still (live seed 7721104)"
 
 
+@pytest.mark.parametrize(
+    ("world", "stalled", "idle_ms", "expected"),
+    [
+        ("live", False, 200, FAILS),
+        ("live", False, 926, UNSURE),
+        ("live", True, 200, FAILS),
+        ("live", True, 926, UNSURE),
+        ("simulated", False, 926, FAILS),
+    ],
+)
+def test_a_broker_that_was_silent_itself_may_not_have_read_what_had_come(
+    world: str, stalled: bool, idle_ms: float, expected: VerdictKind
+) -> None:
+    """On a machine at a load of 19 (live seed 10201841)."""
+    story = link(world, via="jms")
+    story = story.at(600).stall("c0").at(1400).resume("c0") if stalled else story
+    story = story.at(5000).closed("c0").closed("c0", host="c0", reason="closed behind a relay", idle_ms=idle_ms)
+    assert kind(story.at(6000).phase("end"), "INA-002") is expected
+
+
 def test_only_inactivity_counts() -> None:
     assert kind(link().at(3000).closed("c0", reason="protocol error"), "INA-002") is HOLDS
     assert kind(link().at(3000).closed("c0", reason=""), "INA-002") is HOLDS
