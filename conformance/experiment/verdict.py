@@ -144,7 +144,10 @@ class Tally:
         self._by_requirement: dict[str, dict[str, Verdict]] = {}
 
     def add(self, run: str, verdict: Verdict) -> None:
-        """Record what ``run`` (a name that is unique per program, world and broker) says about a requirement."""
+        """Record what ``run`` (a name that is unique per program, world and broker) says about a requirement. What else
+        violates it there is told of the run, not of the cell.
+        """
+        verdict = msgspec.structs.replace(verdict, further=[]) if verdict.further else verdict
         runs = self._by_requirement.setdefault(verdict.requirement, {})
         present = runs.get(run)
         runs[run] = verdict if present is None else _same_run(present, verdict)

@@ -13,6 +13,7 @@ from brokerproof.conformance.experiment.verdict import (
     Tally,
     Verdict,
     VerdictKind,
+    Violation,
     concluded,
     join,
     join_all,
@@ -104,3 +105,11 @@ def test_different_requirements_do_not_join() -> None:
     with pytest.raises(ValueError, match="cannot join verdicts of EXP-001 and EXP-002"):
         join(Verdict("EXP-001", VerdictKind.SATISFIED), Verdict("EXP-002", VerdictKind.SATISFIED))
     assert set(join_all([Verdict("A", VerdictKind.PLANNED), Verdict("B", VerdictKind.PLANNED)])) == {"A", "B"}
+
+
+def test_what_else_violates_it_is_told_of_a_run_and_not_of_a_cell() -> None:
+    tally = Tally()
+    tally.add("one", Verdict("GEN-001", VerdictKind.VIOLATED, text="lost", further=[Violation("lost, too")]))
+    cell = tally.cell("GEN-001")
+    assert cell is not None
+    assert (cell.text, cell.further) == ("lost", [])
