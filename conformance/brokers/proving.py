@@ -232,13 +232,13 @@ def check_figures(adapter: ProfileAdapter) -> None:
 
 
 def _claims(adapter: ProfileAdapter) -> Proof:
-    claimed, found = adapter.located.profile.promises.capabilities or [], adapter.found()
-    profile = adapter.located.profile
+    profile, found = adapter.located.profile, adapter.found()
+    claimed = profile.promises.capabilities or []
     # Where a rejection makes no dead letter, its probe says nothing of what expires; where no header says that a
     # message is persistent, a restart shows it.
     unasked = {"dead-letter"} if profile.promises.reject in {"redeliver", "drop"} else set[str]()
     unasked |= {"persistent"} if profile.restarts else set()
-    asked = set(found.asked) - unasked
+    asked = set(found.asked) - unasked.difference(found.capabilities)
     absent = [word for word in claimed if word in asked and word not in found.capabilities]
     if absent:
         told = [f"{word} ({MEANT[word]})" if word in MEANT else word for word in absent]

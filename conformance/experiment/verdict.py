@@ -76,6 +76,10 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     #: What else violates it in this run, at most ``FURTHER_MAX``: one that is known hides none that is not.
     further: list[Violation] = []
 
+    def violation(self) -> Violation:
+        """The one that it tells itself, where it is violated."""
+        return Violation(self.text, self.outcome, self.witness, self.slack_ns)
+
 
 def join_kinds(left: VerdictKind, right: VerdictKind) -> VerdictKind:
     """The stronger of two verdicts."""

@@ -38,7 +38,7 @@ from brokerproof.conformance.experiment.history import History, Subscribe
 from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.steps import REGISTRY
-from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind, Violation
+from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 
 #: What a verdict's text says of the message that it is about.
 _SENT_TO = re.compile(r" sent to (\S+) \(")
@@ -96,6 +96,11 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.releases and (self.releases == ".." or not _RANGE.fullmatch(self.releases)):
             raise ValueError(f"releases: {self.releases!r} is no range; write such as '5.16..5.17' or '5.16..'")
 
+    @property
+    def circumstances(self) -> tuple[str, ...]:
+        """What tells it from other entries: the requirement, and what it excuses of it."""
+        return (self.requirement, self.shows, self.consumer, *sorted(self.needs))
+
     def seen_on(self, release: str) -> bool:
         """Whether ``releases`` has that one."""
         low, dots, high = self.releases.partition("..")
@@ -107,11 +112,8 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether a violation in that program, of which the text says that, may be this one."""
         if self.shows not in text or (self.sometimes and name not in self.programs):
             return False
-        if self.consumer and history is not None:
-            field, _, value = self.consumer.partition("=")
-            found = [str(getattr(event, field.removesuffix("!"))) for event in _consumers_of(history, text)]
-            if not any((one == value) is not field.endswith("!") for one in found):
-                return False
+        if self.consumer and history is not None and not _is_met(history, text, self.consumer):
+            return False
         policies = _policies_of(program, text)
         fits = all(any(_has(program, policies, one) for one in need.split(" | ")) for need in self.needs)
         return fits and (not self.ordered or _in_order(program, self.needs))
@@ -132,13 +134,16 @@ def _has(program: Program, policies: list[PolicySpec], need: str) -> bool:
 
 def _is(part: msgspec.Struct, need: str) -> bool:
     """Whether a step, or a part of a set-up, is what is needed."""
-    kind, _, field = need.partition(" ")
-    field, _, value = field.partition("=")
-    if type(part) is not _KINDS[kind]:
-        return False
+    kind, _, condition = need.partition(" ")
+    return type(part) is _KINDS[kind] and (not condition or _meets(part, condition))
+
+
+def _meets(part: msgspec.Struct, condition: str) -> bool:
+    """Whether it has the ``FIELD`` (that is set), ``FIELD=VALUE`` or ``FIELD!=VALUE``."""
+    field, _, value = condition.partition("=")
     if value:
         return (str(getattr(part, field.removesuffix("!"))) == value) is not field.endswith("!")
-    return not field or field in msgspec.to_builtins(part)
+    return field in msgspec.to_builtins(part)
 
 
 def _policies_of(program: Program, text: str) -> list[PolicySpec]:
@@ -149,6 +154,11 @@ def _policies_of(program: Program, text: str) -> list[PolicySpec]:
         return program.broker.policies  # several places, or the queue of a virtual topic
     entry = entry_for(program.broker, dest.name, topic=dest.kind == "topic")
     return [entry] if entry is not None else []
+
+
+def _is_met(history: History, text: str, condition: str) -> bool:
+    """Whether a consumer of which a violation speaks is of that kind."""
+    return any(_meets(event, condition) for event in _consumers_of(history, text))
 
 
 def _consumers_of(history: History, text: str) -> list[Subscribe]:
@@ -179,11 +189,8 @@ class Known:
         self.name = name
         self.client = client
         self.deviations = deviations
-        told = [
-            (one.requirement, sorted(one.needs), one.shows, one.consumer, one.sometimes, one.client)
-            for one in deviations
-        ]
-        for place, (requirement, *_) in enumerate(told):
+        told = [(one.circumstances, one.sometimes, one.client) for one in deviations]
+        for place, ((requirement, *_), *_) in enumerate(told):
             if told[place] in told[:place]:
                 raise SuiteProblem(
                     f"{name}: {requirement} is listed twice for the same programs; put them into one entry, or say by "
@@ -223,9 +230,7 @@ def _load(broker: str, folder: Path) -> Known:
     mine = {path.name for path in own}
     found = {one.name: [row for row in one.deviations if one.name in mine or row.seen_on(release)] for one in lists}
     # Its own list counts for more than another one, and of two others the later: it is looked at more often.
-    entries = {
-        (one.requirement, one.shows, one.consumer, *sorted(one.needs)): one for list_ in found.values() for one in list_
-    }
+    entries = {one.circumstances: one for list_ in found.values() for one in list_}
     return Known(", ".join(name for name, list_ in found.items() if list_), list(entries.values()))
 
 
@@ -274,8 +279,7 @@ def _marked(verdict: Verdict, excuse: Callable[[str], Deviation | None]) -> Verd
         return verdict
     for place, other in enumerate(verdict.further):
         if excuse(other.text) is None:
-            own = Violation(verdict.text, verdict.outcome, verdict.witness, verdict.slack_ns)
-            further = [own, *verdict.further[:place], *verdict.further[place + 1 :]]
+            further = [verdict.violation(), *verdict.further[:place], *verdict.further[place + 1 :]]
             return msgspec.structs.replace(
                 verdict, text=other.text, outcome=other.outcome, witness=other.witness, slack_ns=other.slack_ns,
                 further=further,

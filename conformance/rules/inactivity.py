@@ -195,6 +195,9 @@ def short_stall_closes_nothing(_facts: Facts, link: Link) -> Findings:
             yield broken("closed", *silence.stalls, close, why=why, slack_ns=longest_ns - limits.low_ns)
 
 
+_LATE = "the broker itself had been silent: its machine was late"
+
+
 def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
     """Whether a broker that closed a link had itself said nothing for longer than its keep-alives allow: it may not
     have read what had come.
@@ -216,7 +219,7 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
         if close is not None and all(one is not None for _, _, one in link.ends()):
             yield unsure(close, why="both ends heard nothing: what is between them stood still")
         elif close is not None and _stood_still(facts, link, close):
-            yield unsure(close, why="the broker itself had been silent: its machine was late")
+            yield unsure(close, why=_LATE)
         elif close is not None:
             why = f"nothing was stalled toward the {end} since the handshake"
             yield broken("closed", connection.connect, close, why=why)
@@ -229,7 +232,7 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
             continue
         if end_close.t0 > flowing_ns + limits.late_ns and limits.watches_health():
             if _stood_still(facts, link, end_close):
-                yield unsure(end_close, why="the broker itself had been silent: its machine was late")
+                yield unsure(end_close, why=_LATE)
                 continue
             why = f"it had been flowing again since {ms(flowing_ns)} at the latest"
             yield broken("closed", *silence.stalls, end_close, why=why)

@@ -267,14 +267,13 @@ def _judge(history: History, names: tuple[str, ...] | None, catalogue: Catalogue
     for facts in parts:
         facts.beyond = [other for other in parts if other is not facts]
     judged = [judge_facts(facts, names, catalogue) for facts in parts]
-    return judged[0] if len(judged) == 1 else [reduce(_of_both, same) for same in zip(*judged, strict=True)]
+    return judged[0] if len(judged) == 1 else [reduce(of_both, same) for same in zip(*judged, strict=True)]
 
 
-def _of_both(left: Verdict, right: Verdict) -> Verdict:
+def of_both(left: Verdict, right: Verdict) -> Verdict:
     """What two brokers of one run say, each with its own violations."""
     joined = join(left, right)
     other = right if joined.text == left.text else left
     if joined.verdict is not VerdictKind.VIOLATED or other.verdict is not VerdictKind.VIOLATED:
         return joined
-    beside = Violation(other.text, other.outcome, other.witness, other.slack_ns)
-    return msgspec.structs.replace(joined, further=[*joined.further, beside, *other.further])
+    return msgspec.structs.replace(joined, further=[*joined.further, other.violation(), *other.further])

@@ -189,10 +189,11 @@ class LivePort:
         return self._adapter.capabilities()
 
     def declared(self) -> DeclaredSpec:
-        said = ("default_prefetch", "heart_beat_grace", "delay_begins")
-        told = {name: getattr(self._adapter, name) for name in said}
-        lateness_ms = self._adapter.lateness_ms * self._rate.times
-        return msgspec.structs.replace(self._effective.declared(), lateness_ms=lateness_ms, **told)
+        adapter = self._adapter
+        return msgspec.structs.replace(
+            self._effective.declared(), default_prefetch=adapter.default_prefetch, delay_begins=adapter.delay_begins,
+            heart_beat_grace=adapter.heart_beat_grace, lateness_ms=adapter.lateness_ms * self._rate.times,
+        )  # fmt: skip
 
     def rates(self) -> dict[str, int]:
         if self._rate.times == 1:

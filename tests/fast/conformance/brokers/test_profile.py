@@ -300,15 +300,23 @@ def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("more", "state"),
-    [("", "wrong"), ('reject = "dead-letter"', "wrong"), ('reject = "redeliver"', "not proven")],
+    ("claimed", "kept", "more", "state"),
+    [
+        ("dead-letter", False, "", "wrong"),
+        ("dead-letter", False, 'reject = "dead-letter"', "wrong"),
+        ("dead-letter", False, 'reject = "redeliver"', "not proven"),
+        ("dead-letter", True, 'reject = "redeliver"', "ok"),
+        ("persistent", False, "", "wrong"),
+        ("persistent", False, '[start]\ncommand = ["x"]\nrestart = true', "not proven"),
+        ("persistent", True, '[start]\ncommand = ["x"]\nrestart = true', "ok"),
+    ],
 )
 def test_a_claim_is_wrong_only_where_its_probe_asks_for_what_is_claimed(
-    more: str, state: str, monkeypatch: pytest.MonkeyPatch
+    claimed: str, kept: bool, more: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claims = f'[promises]\ncapabilities = ["dead-letter", "ttl"]\n{more}'
-    found = adapter(claims, monkeypatch, ["ttl"])
-    monkeypatch.setattr(found, "found", lambda: Found(["ttl"], stamps=False, asked=("dead-letter", "ttl")))
+    found = adapter(f'[promises]\ncapabilities = ["{claimed}"]\n{more}', monkeypatch, [])
+    seen = Found([claimed] if kept else [], stamps=False, asked=(claimed,))
+    monkeypatch.setattr(found, "found", lambda: seen)
     assert _claims(found).state == state
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.verdict import FURTHER_MAX, VerdictKind
+from functools import reduce
+
+from brokerproof.conformance.experiment.verdict import FURTHER_MAX, Verdict, VerdictKind, Violation
+from brokerproof.conformance.rules.judge import of_both
 from tests.fast.conformance.rules.history_builder import Builder
 
 
@@ -29,3 +32,12 @@ def test_but_not_more_than_a_reader_needs() -> None:
 def test_what_is_kept_says_nothing_further() -> None:
     kept = Builder().connect("p0").send("p0/1").drain("q0").arrive("drain/1", "p0/1")
     assert kept.end().verdicts("GEN-001")["GEN-001"].further == []
+
+
+def test_two_brokers_of_one_run_tell_what_violates_it_at_either() -> None:
+    near = Verdict("GEN-001", VerdictKind.VIOLATED, text="b", witness=[2], further=[Violation("c")])
+    far, sound = Verdict("GEN-001", VerdictKind.VIOLATED, text="a"), Verdict("GEN-001", VerdictKind.SATISFIED)
+    for order in ((near, far, sound), (sound, far, near)):
+        verdict = reduce(of_both, order)
+        assert verdict.text == "a"
+        assert sorted(one.text for one in verdict.further) == ["b", "c"]

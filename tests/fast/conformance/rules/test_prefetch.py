@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from brokerproof.conformance.experiment.history import Connect
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.starvation import waits
 from tests.fast.conformance.rules.history_builder import EPOCH_MS, Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
@@ -53,6 +55,10 @@ def test_what_was_rejected_may_pause_before_it_comes_again() -> None:
     assert kinds(told(stocked(1, prefetch=2)))["PRE-002"] is not FAILS
     assert kinds(told(stocked(1, prefetch=2)).arrive("c0/1", "p0/1", redelivered=True))["PRE-002"] is not FAILS
     assert kinds(told(stocked(2, prefetch=2)))["PRE-002"] is FAILS, "the other one was not rejected"
+    for messages, waiting in ((1, None), (2, "p0/2")):
+        facts = Facts(told(stocked(messages, prefetch=2)).history())
+        found = waits(facts, facts.readings[-1])
+        assert (found and found.message) == waiting
 
 
 @pytest.mark.parametrize(

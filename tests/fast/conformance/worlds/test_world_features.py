@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from brokerproof.conformance.experiment.configuration import DRAIN_HOST, BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import Destination
@@ -28,7 +29,17 @@ from brokerproof.conformance.experiment.history import Nack as Nacked
 from brokerproof.conformance.experiment.history import Subscribe as Subscribed
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Ack as AckStep
-from brokerproof.conformance.experiment.steps import AnyStep, Begin, Leave, Nack, Restart, Rollback, Settle, Subscribe
+from brokerproof.conformance.experiment.steps import (
+    Advance,
+    AnyStep,
+    Begin,
+    Leave,
+    Nack,
+    Restart,
+    Rollback,
+    Settle,
+    Subscribe,
+)
 from brokerproof.conformance.experiment.steps import Commit as CommitStep
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
@@ -38,6 +49,7 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.experiment.versions import destinations_named
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.outcomes import outcomes
+from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
 
 VIAS = pytest.mark.parametrize("via", ["stomp", "jms"])
@@ -50,6 +62,25 @@ def run(via: str, steps: Sequence[AnyStep], dests: Sequence[str] = ("q0", "q1", 
     bad = [verdict.text for verdict in judge_history(history) if verdict.verdict is VerdictKind.VIOLATED]
     assert bad == []
     return history
+
+
+@pytest.mark.parametrize(("begins", "due_ms"), [("send", 1000), ("commit", 4000)])
+def test_a_drain_waits_for_what_is_due_after_the_commit(
+    begins: str, due_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared, waits = SimulatedPort.declared, SimulatedPort.wait_for_more
+    waited = list[int]()
+
+    def noted(port: SimulatedPort, due_ns: int, missing: Callable[[], bool]) -> bool:
+        waited.append(due_ns // 1_000_000)
+        return waits(port, due_ns, missing)
+
+    monkeypatch.setattr(SimulatedPort, "declared", lambda port: replace(declared(port), delay_begins=begins))
+    monkeypatch.setattr(SimulatedPort, "wait_for_more", noted)
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client")]
+    steps = [Begin(), SendStep(delay_ms=1000), Advance(ms=3000), CommitStep()]
+    SimulatedWorld().run(Program(FORMAT, BrokerSpec(), hosts, [], destinations_named(["q0"]), steps))
+    assert due_ms <= waited[0] < due_ms + 500
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
