@@ -119,10 +119,10 @@ def test_the_network_ends_connections(tmp_path: Path) -> None:
 
 
 def test_a_connection_ends_after_so_many_bytes(tmp_path: Path) -> None:
-    """Counted at the far end of the line: exactly so many came through; nothing is lost, and nobody is accused."""
+    """Counted at the far end of the line: so many came through; nothing is lost, and nobody is accused."""
     come_back: list[AnyStep] = [Send(count=3), Subscribe(host=1), Take(host=1, count=9, deadline_ms=1000), Settle()]
     severed = [Reset(link=1, after_bytes=700, toward="client"), Reset(after_bytes=500, toward="broker")]
-    steps: list[AnyStep] = [Subscribe(host=1), Send(), Take(host=1), *severed, Send(count=5), *come_back]
+    steps: list[AnyStep] = [Subscribe(host=1), Send(), Take(host=1), Settle(), *severed, Send(count=5), *come_back]
     hosts = [HostSpec("b", "broker"), HostSpec("p0", "client"), HostSpec("c0", "client", "jms")]
     played = Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("p0"), LinkSpec("c0")], queues("q0"), steps)
     for adapter in (ReferenceAdapter(), activemq()):
@@ -130,10 +130,13 @@ def test_a_connection_ends_after_so_many_bytes(tmp_path: Path) -> None:
             history = LiveWorld(adapter, laboratory).run(played)
             adapter.close()
         faults = [event for event in history.events if isinstance(event, Fault)]
-        told = {(event.fault, event.link): event.evidence for event in faults}
+        told = {(event.fault, event.link): event.evidence or {} for event in faults}
         assert sorted(told) == [("limit", "c0"), ("limit", "p0"), ("reset", "c0"), ("reset", "p0")]
-        assert told["reset", "c0"] == {"bytes_out": 700, "client_ends": 1, "broker_ends": 1}
-        assert told["reset", "p0"] == {"bytes_out": 500, "client_ends": 1, "broker_ends": 1}
+        for link, asked_bytes in (("c0", 700), ("p0", 500)):
+            # What passes while the proxy is being asked, a keep-alive or a late answer, it need not have counted.
+            ended = told["reset", link]
+            assert asked_bytes <= ended["bytes_out"] < asked_bytes + 400
+            assert (ended["client_ends"], ended["broker_ends"]) == (1, 1)
         found = {verdict.requirement: verdict for verdict in judge_history(history)}
         assert [one.text for one in found.values() if one.verdict is VerdictKind.VIOLATED] == []
 
