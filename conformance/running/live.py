@@ -46,7 +46,7 @@ from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.quick import quick_plan, shown
+from brokerproof.conformance.running.quick import covering_plan, quick_plan, shown
 from brokerproof.conformance.worlds.live.collector import NotCollected
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.port import BUDGET_MS
@@ -97,8 +97,12 @@ class LiveRuns:
         return self._runs
 
 
-def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
-    """The live tier of a suite. Raises ``UsageError`` for a broker that cannot exist."""
+def live_runs(
+    options: SuiteOptions, wanted: tuple[str, ...], shows: Mapping[str, frozenset[str]] | None = None
+) -> LiveRuns:
+    """The live tier of a suite; ``shows``: what each program of the corpus shows, if only so many are to be played that
+    each requirement is shown. Raises ``UsageError`` for a broker that cannot exist.
+    """
     started = time.monotonic()
     try:
         adapter = make_adapter(
@@ -112,6 +116,9 @@ def live_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
     plan = plan_of(adapter)
     refused = refused_by(adapter)
     about = {**adapter.about(), "programs": f"all {len(plan)} of the corpus that fit, {len(refused)} do not fit"}
+    if shows is not None:
+        plan, fitting = covering_plan(plan, shows, adapter.real_ms), len(plan)
+        about["programs"] = f"{len(plan)} of the {fitting} of the corpus that fit, which show each requirement twice"
     if options.requirement is not None:
         plan = [(name, program) for name, program in plan if shown(name, program, wanted)]
         about["programs"] = f"{len(plan)} of the corpus that show {options.requirement}, {len(refused)} do not fit"

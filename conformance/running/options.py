@@ -47,6 +47,8 @@ class SuiteOptions(Struct, eq=False, kw_only=True):
     speed: int | None = None
     #: Of the live corpus only what shows most, until so many seconds have passed; None: all of it.
     quick_s: float | None = None
+    #: Of the live corpus only so many that each requirement is shown ``TIMES`` times (``quick.py``); both tiers only.
+    covering: bool = False
     #: The broker's column, "": as it calls itself.
     name: str = ""
     #: Whether what earlier programs of the simulated tier met decides what is drawn next.

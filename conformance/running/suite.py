@@ -5,7 +5,8 @@ Rules:
 * The plan is made first and depends on nothing but the options; results come in the plan's order, whatever the number
   of jobs.
 * Simulated tier (reference broker only): the corpus, then ``programs`` seeds, perhaps guided. Live tier: the corpus
-  programs that can run on the broker, in real processes.
+  programs that can run on the broker, in real processes. ``covering``: as many of them as show each requirement
+  twice; what they show is known from the simulated tier, which therefore comes first.
 * Where both tiers run, without a budget, other processes run the seeds beside the live tier, in time that it leaves;
   they come last in the plan.
 * ``budget_s`` bounds the seeds, never the corpus: from the start on in virtual time, from the first seed on live. What
@@ -20,7 +21,7 @@ Rules:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from brokerproof.conformance.corpus import programs
@@ -41,6 +42,7 @@ from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import PATIENT, Runner, run_guided, run_seeds
+from brokerproof.conformance.running.quick import exercised
 from brokerproof.conformance.running.shrinking import shrink_violation
 from brokerproof.conformance.running.silence import Voices, lost_voice
 
@@ -57,7 +59,12 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     wanted = tuple(default_catalogue().select(options.requirement))
     simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
     live = options.tier in {"live", "both"}
-    live_runs = live_runs_for(options, wanted) if live else None
+    corpus: Iterable[RunResult] = _corpus_runs(options, wanted) if simulated else ()
+    shows = None
+    if options.covering:
+        corpus = list(corpus)
+        shows = {result.name: exercised(result.verdicts) for result in corpus}
+    live_runs = live_runs_for(options, wanted, shows) if live else None
     known = 0 if options.chaos is not None else len(programs())
     total = (known + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
     column = live_runs.column if live_runs is not None else REFERENCE
@@ -65,7 +72,7 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     yield SuiteStarted([column], list(wanted), total, {**about(options), **told})
     rows = []
     voices = Voices()
-    for result in _all_runs(options, wanted, simulated, live_runs, started):
+    for result in _all_runs(options, wanted, corpus, live_runs, started):
         rows.append((result.run, result.program.digest(), result.verdicts))
         voices.hear(result)
         yield RunFinished(result)
@@ -73,15 +80,20 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
 
 
 def _all_runs(
-    options: SuiteOptions, wanted: tuple[str, ...], simulated: bool, live_runs: LiveRuns | None, started: float
+    options: SuiteOptions,
+    wanted: tuple[str, ...],
+    corpus: Iterable[RunResult],
+    live_runs: LiveRuns | None,
+    started: float,
 ) -> Iterator[RunResult]:
     failing: dict[str, Program] = {}
+    simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
     seeds = range(options.seed, options.seed + (options.programs if simulated else 0))
     beside = live_runs is not None and options.budget_s is None and not options.guided and options.jobs > 1
     with Runner(options.jobs, options.mutant, wanted, options.chaos, PATIENT) as patient:
         begun = patient.run(seeds, {}) if beside else iter(())
         if simulated:
-            yield from _noted(_corpus_runs(options, wanted), failing)
+            yield from _noted(corpus, failing)
             if not beside:
                 yield from _noted(_seed_runs(options, wanted, started), failing)
         if live_runs is not None and not STOP.is_set():
@@ -97,7 +109,7 @@ def _all_runs(
         yield shrink_violation(failing[requirement], requirement, options.mutant).result
 
 
-def _noted(results: Iterator[RunResult], failing: dict[str, Program]) -> Iterator[RunResult]:
+def _noted(results: Iterable[RunResult], failing: dict[str, Program]) -> Iterator[RunResult]:
     """The same until somebody interrupts; which program was the first to violate a requirement is written down."""
     for result in results:
         for verdict in result.verdicts:
@@ -110,6 +122,8 @@ def _noted(results: Iterator[RunResult], failing: dict[str, Program]) -> Iterato
 
 def _corpus_runs(options: SuiteOptions, wanted: tuple[str, ...]) -> Iterator[RunResult]:
     for name, program in programs().items() if options.chaos is None else ():
+        if STOP.is_set():
+            return
         result = run_program(program, name, mutant=options.mutant, wanted=wanted)
         if options.mutant is not None:
             result.lost = lost_voice(result)
@@ -127,8 +141,12 @@ def _seed_runs(options: SuiteOptions, wanted: tuple[str, ...], started: float) -
             break
 
 
-def live_runs_for(options: SuiteOptions, wanted: tuple[str, ...]) -> LiveRuns:
-    """The live tier. Raises ``UsageError`` for a broker that cannot exist."""
+def live_runs_for(
+    options: SuiteOptions, wanted: tuple[str, ...], shows: Mapping[str, frozenset[str]] | None = None
+) -> LiveRuns:
+    """The live tier; ``shows``: what each program of the corpus shows, if only a covering part of it is to be played.
+    Raises ``UsageError`` for a broker that cannot exist.
+    """
     from brokerproof.conformance.running.live import live_runs  # its tools are an extra
 
-    return live_runs(options, wanted)
+    return live_runs(options, wanted, shows)

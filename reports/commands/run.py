@@ -112,7 +112,9 @@ def _exit_code(report: Report, brokers: list[str], inconclusive_max: float, cata
 
 
 def _wider(suite: SuiteOptions) -> list[str]:
-    """After a quick run: the lines that see more."""
+    """After a quick run and the main job: the lines that see more."""
+    if suite.covering:
+        return ["to play the whole corpus on real processes, too: brokerproof run --full"]
     if suite.quick_s is None:
         return []
     broker = shlex.join([*Chosen(suite.broker).words(), *(("--name", suite.name) if suite.name else ())])
@@ -170,7 +172,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--full",
         action="store_true",
-        help=f"all programs on a broker of which only the URL is known (else a selection that ends within {QUICK_S} s)",
+        help="all programs of the corpus, also on a broker of which only the URL is known (else a selection that ends "
+        f"within {QUICK_S} s) and in the live tier of the main job (else those that show each requirement twice)",
     )
     parser.add_argument("--name", metavar="NAME", help="the broker's column in the report, for example mybroker-2.1")
     shown = parser.add_mutually_exclusive_group()
@@ -236,8 +239,10 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
             f"--name {options.name!r}: name a broker that is not ours, without a slash: --name mybroker-2.1"
         )
     quick = "://" in options.broker and not (options.full or options.budget is not None or options.programs)
-    if options.full and "://" not in options.broker:
+    main_job = options.broker == REFERENCE and options.tier == "both"
+    if options.full and not main_job and "://" not in options.broker:
         raise UsageError(f"--full: {options.broker!r} is always tested with all programs; leave it out")
+    narrowed = options.full or any((options.requirement, options.mutant, options.chaos, options.budget is not None))
     return SuiteOptions(
         broker=options.broker,
         guided=options.guided,
@@ -254,5 +259,6 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         client=options.client,
         speed=options.speed,
         quick_s=QUICK_S if quick else None,
+        covering=main_job and not narrowed,
         name=options.name or "",
     )

@@ -17,7 +17,7 @@ from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.live import live_runs
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.quick import quick_plan
+from brokerproof.conformance.running.quick import TIMES, covering_plan, quick_plan
 from brokerproof.reports.commands import run as command
 
 URL = "stomp://127.0.0.1:61613"
@@ -53,6 +53,34 @@ def test_nothing_is_begun_that_cannot_end_in_time() -> None:
     assert list(quick_plan([], WANTED, 1e9, real_ms)) == []
 
 
+def test_a_covering_plan_shows_each_requirement_as_often_as_it_can() -> None:
+    shows = {name: frozenset(of) for name, of in zip(NAMES, (["A", "B"], ["A"], ["A"], ["B", "C"], []), strict=True)}
+    chosen = [name for name, _ in covering_plan(PLAN, shows, lambda _: 1000)]
+    assert chosen == [name for name in NAMES if name in chosen], "in the plan's order"
+    for requirement in "ABC":
+        able = [name for name in NAMES if requirement in shows[name]]
+        assert sum(name in chosen for name in able) >= min(TIMES, len(able))
+    assert len(chosen) == 3, "a program that shows nothing new is left out"
+    assert [name for name, _ in covering_plan(PLAN, {NAMES[1]: frozenset("A")}, lambda _: 1000)] == [NAMES[1]]
+
+
+@pytest.mark.parametrize(
+    ("argv", "covering"),
+    [
+        ([], True),
+        (["--programs", "9"], True),
+        (["--full"], False),
+        (["--tier", "live"], False),
+        (["--requirement", "EXP-*"], False),
+        (["--mutant", "memory-starves"], False),
+        (["--chaos", "calm"], False),
+        (["--broker", "activemq"], False),
+    ],
+)
+def test_the_main_job_alone_plays_what_covers(argv: list[str], covering: bool) -> None:
+    assert command._suite_options(command._parse(argv)).covering is covering
+
+
 def test_a_name_is_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, server="x/1"))
     runs = live_runs(SuiteOptions(broker=URL, name="mybroker-2.1", quick_s=0.0), ("GEN-001",))
@@ -78,4 +106,4 @@ def test_a_url_is_tested_quickly_unless_all_is_asked_for(
     assert seen == [command.QUICK_S, None, None, None]
     assert f"brokerproof profile init {URL}" in capsys.readouterr().out
     with pytest.raises(UsageError, match="always tested with all"):
-        command.main(["--full"])
+        command.main(["--full", "--tier", "live"])
