@@ -305,15 +305,25 @@ class RawPeer:
         elif kind == ERROR:
             headers = item.headers if isinstance(item, Frame) else {}
             self._refused = headers.get("message", "") or getattr(item, "text", "") or "goodbye"
-        before_ns, self._heard_ns = self._heard_ns, now_ns
         if self._first_ns is None:
             self._first_ns = now_ns
-        if before_ns is not None:
-            pause_ns = now_ns - before_ns
-            self._gap_ns = max(self._gap_ns or 0, pause_ns)
-            if kind == BEAT and (self._closest_ns is None or pause_ns < self._closest_ns):
-                self._closest_ns = pause_ns
+        pause_ns = self._alive(now_ns)
+        if pause_ns is not None and kind == BEAT and (self._closest_ns is None or pause_ns < self._closest_ns):
+            self._closest_ns = pause_ns
         return []
+
+    def hear_end_of_line(self, now_ns: int) -> None:
+        """One that belongs to the frame before it, and may come later: the broker is alive, but that is no beat."""
+        if self._first_ns is not None:
+            self._alive(now_ns)
+
+    def _alive(self, now_ns: int) -> int | None:
+        """How long the broker had been silent until now."""
+        before_ns, self._heard_ns = self._heard_ns, now_ns
+        if before_ns is None:
+            return None
+        self._gap_ns = max(self._gap_ns or 0, now_ns - before_ns)
+        return now_ns - before_ns
 
     def hear_bytes(self, data: bytes, now_ns: int) -> list[object]:
         """Bytes from the broker, of who holds dialogues; what it says to that at once."""

@@ -195,8 +195,10 @@ class Delivery:
 
     @property
     def is_dead_letter(self) -> bool:
-        """It arrived from a dead-letter queue that it was not sent to."""
-        return self.dest is not self.copy.dest and self.dest.kind == "dead-letters"
+        """It arrived from a dead-letter queue, where it was not sent to or, by its own word, died."""
+        if self.dest.kind != "dead-letters" or self.dest is not self.copy.dest:
+            return self.dest.kind == "dead-letters"
+        return self.event.original_dest == self.dest.name and all(one.op != "move" for one in self.dest.purges)
 
     @property
     def is_moved(self) -> bool:

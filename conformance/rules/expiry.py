@@ -411,7 +411,7 @@ def no_dead_letter_of_a_dead_letter(facts: Facts, copy: Copy) -> Findings:
     sent = copy.send.event
     if maybe_restamped(facts, copy.send) or given_up(copy):
         return
-    for delivery in copy.deliveries:
+    for delivery in [*copy.deliveries, *copy.dead_letters]:
         if delivery.event.expiration_ms != sent.expiration_ms or delivery.event.original_dest:
             yield broken("copied", copy, delivery)
             return

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ class Quiet:
         waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
         swings = any(one["in_flight"] < 0 for one in told)
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
-        here = [one.name for client in self._state.clients for one in client.consumers]
-        ghosts = any(one.get("consumers", 0) > len(here) for one in told)
+        consumers = [one for client in self._state.clients for one in client.consumers]
+        ghosts = any(one.get("consumers", 0) > len(consumers) for one in told)
         # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer. What
-        # those had who left is on its way to others.
-        held = sum(self._hosts.held[name] for name in here)
+        # those had who left is on its way to others. What an ``auto`` consumer got over STOMP is in flight no more.
+        held = sum(self._hosts.held[one.name] for one in consumers if one.ack != "auto" or one.client.via != STOMP)
         more = dispatched > self._hosts.arrivals or sum(one["in_flight"] for one in flying) > held
         return swings or deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
 

@@ -40,6 +40,8 @@ READ_BYTES = 1 << 16
 PUMP_MS = 100
 #: How long the broker may take to forget those who went, and to write its log.
 FORGET_MS = 2000
+#: An end of line that comes so soon after a frame may be the frame's.
+BEHIND_NS = 100_000_000
 
 
 class PeerSocket:
@@ -52,6 +54,7 @@ class PeerSocket:
         self._out = bytearray()
         self._out_since_ns = 0
         self._hello = True
+        self._framed_ns = -BEHIND_NS
         self.socket = socket.create_connection(address, timeout=FORGET_MS / 1000)
         self.socket.setblocking(False)
         self.port = int(self.socket.getsockname()[1])
@@ -128,13 +131,14 @@ class PeerSocket:
             items = self._framing.feed(data)
         except FramingError as error:
             items = error.frames
-        before: object = None
         for item in items:
-            # Ends of lines right behind a frame belong to it: ActiveMQ ends every frame with one.
-            if item is HEARTBEAT and isinstance(before, Frame):
+            # Ends of lines behind a frame belong to it: ActiveMQ ends every frame so. The network may cut before them.
+            if item is HEARTBEAT and now_ns < self._framed_ns + BEHIND_NS:
+                self.peer.hear_end_of_line(now_ns)
                 continue
+            if isinstance(item, Frame):
+                self._framed_ns = now_ns
             self._put(self.peer.hear(item, now_ns))
-            before = item
         self.flush()
 
 

@@ -134,6 +134,19 @@ def test_what_the_application_saw_comes_back_marked() -> None:
         assert outcome(told(how), "RDL-002") == (FAILS, "unmarked")
 
 
+def test_what_died_where_dead_letters_are_comes_as_a_letter() -> None:
+    """A broker of its own kind gives what expired in its dead-letter queue a dead letter there: a new message."""
+
+    def told(original: str | None) -> Builder:
+        story = Builder().connect("c0").connect("c1").subscribe("c0/1", DLQ, ack="client")
+        story = story.send("p0/1", DLQ, expiration_ms=2000).arrive("c0/1", "p0/1", dest=DLQ, expiration_ms=2000)
+        story = story.consume("c0/1", "p0/1").lose("c0").subscribe("c1/1", DLQ)
+        return story.arrive("c1/1", "p0/1", dest=DLQ, original_dest=original)
+
+    assert outcome(told(DLQ), "RDL-002") == (HOLDS, "came-back")
+    assert outcome(told(None), "RDL-002") == (FAILS, "unmarked")
+
+
 def test_what_only_arrived_may_come_back_unmarked() -> None:
     assert kind(given().leave("c0/1").subscribe("c1/1").arrive("c1/1", "p0/1"), "RDL-002") is HOLDS
 

@@ -58,10 +58,11 @@ class Hosts:
         self.clock.now_ns += ms * NS_PER_MS
 
 
-def quiet_of(hosts: Any, rate: int = 0) -> Quiet:
-    link = SimpleNamespace(rate=lambda: rate, jitter_us=0)
+def quiet_of(hosts: Any, rate: int = 0, **consumer: str) -> Quiet:
+    client: Any = SimpleNamespace(link=SimpleNamespace(rate=lambda: rate, jitter_us=0), via=consumer.pop("via", "jms"))
+    client.consumers = [SimpleNamespace(**{"name": "c0/1", "ack": "client", "client": client} | consumer)]
     state: Any = SimpleNamespace(
-        clients=[SimpleNamespace(link=link, consumers=[SimpleNamespace(name="c0/1")])],
+        clients=[client],
         brokers=[SimpleNamespace(name="b")],
         left_behind=lambda: ["q0", "ActiveMQ.DLQ"],
     )
@@ -110,6 +111,18 @@ def test_what_seems_to_be_on_its_way_is_waited_for_longer() -> None:
     assert resting(Hosts({"size": 5, "in_flight": 0, "consumers": 0}, silent_ms=0)) == QUIET_MS
     assert resting(Hosts({"in_flight": 4, "consumers": 1}, silent_ms=0)) == DOUBTFUL_MS
     assert resting(Hosts({"in_flight": 0, "dispatched": 9, "consumers": 0}, silent_ms=0)) == QUIET_MS
+
+
+@pytest.mark.parametrize(
+    ("via", "ack", "waited_ms"),
+    [("stomp", "auto", DOUBTFUL_MS), ("stomp", "client", QUIET_MS), ("jms", "auto", QUIET_MS)],
+)
+def test_what_was_given_for_good_is_in_flight_no_more(via: str, ack: str, waited_ms: int) -> None:
+    """A broker wrote slowly: seven in flight, six here, and others that an ``auto`` consumer had had (INF-001)."""
+    hosts = Hosts({"in_flight": 1, "consumers": 1}, silent_ms=0)
+    quiet = quiet_of(hosts, via=via, ack=ack)
+    assert quiet.rest(5000)
+    assert hosts.waited_ms == waited_ms
 
 
 def test_a_count_below_zero_is_coming_back() -> None:
