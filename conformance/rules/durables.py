@@ -84,7 +84,8 @@ def returned_comes_first(facts: Facts, session: Session) -> Findings:
     newest: dict[tuple[object, ...], Delivery] = {}
     for delivery in session.deliveries:
         send, event = delivery.send, delivery.send.event
-        if not taken(send) or send.timed or session.seen[send.message] is not delivery:
+        # What was rejected may come after a pause, behind others.
+        if not taken(send) or send.timed or session.seen[send.message] is not delivery or delivery.copy.rejected:
             continue
         key = (event.dest, event.host, event.priority, event.persistent)
         before = newest.get(key)

@@ -195,15 +195,20 @@ def short_stall_closes_nothing(_facts: Facts, link: Link) -> Findings:
             yield broken("closed", *silence.stalls, close, why=why, slack_ns=longest_ns - limits.low_ns)
 
 
-_LATE = "the broker itself had been silent: its machine was late"
+_LATE = "the broker itself had been silent, or nothing had come to it: a machine was late"
 
 
 def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
-    """Whether a broker that closed a link had itself said nothing for longer than its keep-alives allow: it may not
-    have read what had come.
+    """Whether a machine may have been late when a live broker closed a link: nothing had come out of the line for as
+    long as a broker waits; or it had itself said nothing for longer than its keep-alives allow, and may not have read
+    what had come.
     """
     client = link.connection.client
-    if facts.simulated or close.host != facts.broker or link.client.low_ns <= 0:
+    if facts.simulated or close.host != facts.broker:
+        return False
+    if (close.idle_ns or 0) >= link.broker.low_ns - link.broker.early_ns:
+        return True
+    if link.client.low_ns <= 0:
         return False
     seen = [one for one in client.closes if one.host == client.name and one.who == "broker" and one.t1 >= close.t0]
     return bool(seen) and (seen[0].idle_ns or 0) > link.client.gap_ns

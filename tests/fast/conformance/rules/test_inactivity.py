@@ -245,6 +245,19 @@ def test_a_healthy_link_stays_open() -> None:
 
 
 @pytest.mark.parametrize(
+    ("world", "idle_ms", "expected"),
+    [("live", 300, FAILS), ("live", 960, UNSURE), ("live", None, FAILS), ("simulated", 960, FAILS)],
+)
+def test_nothing_came_out_of_the_line_for_as_long_as_a_broker_waits(
+    world: str, idle_ms: float | None, expected: VerdictKind
+) -> None:
+    """The client's machine was late (live seed 10603052 of a broker by somebody else, at a load of 10)."""
+    assert (
+        kind(link(world, via="jms").at(4000).closed("c0", idle_ms=idle_ms).at(6000).phase("end"), "INA-002") is expected
+    )
+
+
+@pytest.mark.parametrize(
     ("world", "stalled", "idle_ms", "expected"),
     [
         ("live", False, 200, FAILS),

@@ -172,6 +172,13 @@ def test_what_a_rollback_brought_back_before_comes_first_too(ended: str, expecte
     assert kind(told.abort("c0", "c0/tx1") if ended == "after" else told, "GEN-041") is expected
 
 
+def test_what_was_rejected_may_come_behind_others() -> None:
+    """After a pause (live seed 10607057 of a broker by somebody else)."""
+    told = hosts().durable("c0/1", ack="individual").send("p0/1", "t0").send("p0/2", "t0").arrive("c0/1", "p0/1")
+    told.consume("c0/1", "p0/1").nack("c0/1", "p0/1").arrive("c0/1", "p0/2").arrive("c0/1", "p0/1", redelivered=True)
+    assert kind(told.leave("c0/1").durable("c0/2").arrive("c0/2", "p0/1", redelivered=True), "GEN-041") is SILENT
+
+
 def test_topics_under_one_wildcard_are_ordered_each_for_itself() -> None:
     def story(*order: str) -> Story:
         told = hosts().durable("c0/1", dest="t*").send("p0/1", "t0").send("p0/2", "t0").send("p0/3", "t1")
