@@ -15,6 +15,7 @@ import sys
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from brokerproof.chaos.brokers.archives import obtained
+from brokerproof.chaos.brokers.hello import HELLOS, answers
 from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import ClockFile, RatedClock, clock_environment, scrubbed
 from brokerproof.chaos.ports import free_ports, held, says_port_in_use
@@ -210,11 +212,15 @@ class CommandLauncher(Launcher):
             url = filled(ready.http, values, located, "start.ready.http")
             self.process.await_ready(lambda: _answers(url))
         else:
-            stomp = located.profile.endpoints.stomp
-            port = None if stomp is None else port_of(filled(stomp.url, values, located, "endpoints.stomp.url"))
+            endpoints = located.profile.endpoints
+            spoken = [name for name in ("stomp", *HELLOS) if getattr(endpoints, name) is not None]
+            protocol: str = ready.protocol or next(iter(spoken), "")
+            url = getattr(endpoints, protocol).url if protocol in spoken else ""
+            port = port_of(filled(url, values, located, f"endpoints.{protocol}.url"))
             if port is None:
                 raise located.wrong("start.ready", 'say when it serves: { log = "a pattern" } or { http = "a URL" }')
-            self.process.await_ready(lambda: handshake(port), READY_TIMEOUT_MS)
+            hello = handshake if protocol == "stomp" else partial(answers, protocol=protocol)
+            self.process.await_ready(lambda: hello(port), READY_TIMEOUT_MS)
 
 
 def port_of(url: str) -> int | None:

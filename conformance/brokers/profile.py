@@ -52,10 +52,10 @@ class Version(_Table, frozen=True):
 
 
 class Ready(_Table, frozen=True):
-    """When a started broker serves; one of them."""
+    """When a started broker serves; one of them. Without any: when the protocol of an endpoint answers."""
 
     log: str | None = None
-    protocol: Literal["stomp"] | None = None
+    protocol: Literal["stomp", "amqp", "amqp091", "mqtt"] | None = None
     http: str | None = None
 
 
@@ -68,7 +68,7 @@ class Start(_Table, frozen=True):
     """
 
     command: list[str] | str
-    ready: Ready = Ready(protocol="stomp")
+    ready: Ready = Ready()
     stop: str = "SIGTERM"
     stop_s: Annotated[float, msgspec.Meta(gt=0)] = 15.0
     restart: bool | Literal["stop"] = False

@@ -62,8 +62,7 @@ class Transaction:
         #: Its host's connection went before it ended: it is rolled back.
         self.lost: Event | None = None
         self.committed: bool | None = None
-        #: It refused something, or rejected a message.
-        self.mixed = False
+        self.mixed = False  # it refused something, or rejected a message
         self.marks = 0
 
 
@@ -94,8 +93,7 @@ class Send:
         #: Its copies, one per queue or subscription that may have got it; the first one.
         self.copies: dict[str, Copy] = {}
         self.copy: Copy | None = None
-        #: The first sight of it anywhere: nobody can see what was not accepted.
-        self.seen: Event | None = None
+        self.seen: Event | None = None  # the first sight of it anywhere: nobody can see what was not accepted
         self.marks = 0
 
     def arrivals(self) -> list[Delivery]:
@@ -196,9 +194,9 @@ class Delivery:
     @property
     def is_dead_letter(self) -> bool:
         """It arrived from a dead-letter queue, where it was not sent to or, by its own word, died."""
-        if self.dest.kind != "dead-letters" or self.dest is not self.copy.dest:
-            return self.dest.kind == "dead-letters"
-        return self.event.original_dest == self.dest.name and all(one.op != "move" for one in self.dest.purges)
+        dest = self.dest
+        died_here = self.event.original_dest == dest.name and all(one.op != "move" for one in dest.purges)
+        return dest.kind == "dead-letters" and (dest is not self.copy.dest or died_here)
 
     @property
     def is_moved(self) -> bool:
