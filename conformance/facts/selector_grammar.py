@@ -2,8 +2,8 @@
 
 Two objections: ``NoSelector``, which the specification's grammar makes, so that a broker must refuse the text, and
 ``Unreadable``, where brokers are known to differ (characters beyond the grammar, suffixes of floats, a leading 0 that
-is not octal). NOT binds weaker than comparisons and stronger than AND, which binds stronger than OR; one parenthesis
-may open a condition or a calculation.
+is not octal, an escape in LIKE before what needs none). NOT binds weaker than comparisons and stronger than AND, which
+binds stronger than OR; one parenthesis may open a condition or a calculation.
 """
 
 from __future__ import annotations

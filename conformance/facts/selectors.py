@@ -184,12 +184,16 @@ def _test(node: Node) -> Condition:
 
 
 def _pattern(text: str, escape: str) -> re.Pattern[str]:
-    """What LIKE says: ``%`` is any text, ``_`` one character, what follows ``escape`` is itself."""
+    """What LIKE says: ``%`` is any text, ``_`` one character, and either is itself behind ``escape``. What else may
+    stand there JMS does not say; SQL-92 has it refused, but for the escape itself.
+    """
     parts, exact = [], False
     for letter in text:
         if letter == escape and not exact:
             exact = True
             continue
+        if exact and letter not in {"%", "_", escape}:
+            raise Unreadable
         wild = {} if exact else {"%": ".*", "_": "."}
         parts.append(wild.get(letter, re.escape(letter)))
         exact = False
