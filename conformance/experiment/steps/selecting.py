@@ -22,7 +22,7 @@ _TRIPS: Final = ("pl%n", "%b%", "_:%", "%", "p_a_n", "plain_", "%%e", "a%c", "",
                  "pl_in", "%ai_", "p%n%", "%p%l%a%i%n%", "true%", "_%_", "PLAIN", "plain", "%:b%c")  # fmt: skip
 _TEXTS: Final = ("", "plain", "it''s")
 #: Patterns with their escape.
-_ESCAPED: Final = (("pl!%n", "!"), ("p_!_in", "!"), ("!p%", "!"), ("plainx_", "x"), ("50!%%", "!"), ("50!_%", "!"),
+_ESCAPED: Final = (("pl!%n", "!"), ("p_!_in", "!"), ("!%p%", "!"), ("plainx_", "x"), ("50!%%", "!"), ("50!_%", "!"),
                    ("%!%", "!"), ("a!_b", "!"), ("__%%", "%"), ("a__b", "_"), ("%''%", "x"), ("!!%", "!"))  # fmt: skip
 _ORDERS: Final = (">", "=", "<>", "<", ">=", "<=")
 _SEATS: Final = (0, 1, -1, 127, 126)
