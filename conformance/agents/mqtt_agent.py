@@ -223,7 +223,9 @@ class MqttAgent(AsyncAgent):
         fields = {"correlation-data": None if data is None else data.decode(errors="replace")}
         handle = (client, message.mid, message.qos)
         labels = self.labelled(fields, ours, getattr(told, "ResponseTopic", None))
-        self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, **labels)
+        left_s = getattr(told, "MessageExpiryInterval", None)
+        left_ms = None if left_s is None else 1000 * left_s
+        self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, left_ms=left_ms, **labels)
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
         if not accept:

@@ -186,6 +186,8 @@ class Arrive(AgentEvent, tag="arrive", kw_only=True):
     original_id: str | None = None
     #: When it was to be delivered, as its receiver reads it.
     delivery_time_ms: int | None = None
+    #: What is left of its time to live by the broker's clock, as the message says; null: it says nothing.
+    left_ms: int | None = None
     #: Whether it is persistent; the names of its properties, sorted.
     persistent: bool | None = None
     properties: list[str] = []

@@ -202,9 +202,9 @@ class Arrive(Event, tag="arrive"):
     #: Of a dead letter: the properties ``originalExpiration`` and ``dlqDeliveryFailureCause``.
     original_expiration_ms: int | None = None
     cause: str | None = None
-    #: Of an advisory about a message: the broker's id of that message. Two are compared, nothing is read out of them.
-    original_id: str | None = None
+    original_id: str | None = None  # of an advisory: the broker's id of its message; two are compared, none is read
     delivery_time_ms: int | None = None
+    left_ms: int | None = None  # what is left of its time to live, as the message says
     #: Whether it is persistent, null where nobody looked; the names of its properties, as far as anybody did.
     persistent: bool | None = None
     properties: list[str] = []

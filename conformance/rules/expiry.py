@@ -439,8 +439,12 @@ def dead_before_its_commit(facts: Facts, send: Send) -> Findings:
 
 
 def relative_lives(facts: Facts) -> list[Copy]:
-    """Copies of messages with a time to live by the broker's clock, on queues."""
-    return [copy for copy in facts.rows(mortal_on_queues) if copy.send.event.life_ms > 0]
+    """Copies of messages with a time to live by the broker's clock, on queues and of durable subscriptions."""
+    copies = [copy for copy in facts.rows(mortal_copies) if copy.send.event.life_ms > 0]
+    known = [copy for copy in copies if facts.death(copy.send) is not None]
+    return [
+        copy for copy in known if not copy.dest.topic or (copy.subscription is not None and copy.subscription.durable)
+    ]
 
 
 @rule("EXP-024", over=relative_lives, handles=KINDS, faults=CLOCKS, absence=True)
@@ -451,7 +455,8 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
     death, send = facts.dies(copy.send), copy.send
     if moves(copy):
         return
-    for delivery in copy.deliveries:
+    # To a subscription that goes on, MQTT sends again what it had begun to, however long ago.
+    for delivery in copy.deliveries[:1] if copy.dest.topic else copy.deliveries:
         found = assigned(facts, delivery, death, "while-it-lived", "delivered-dead")
         if found is not None:
             found.situation = death.skew if found.holds else ""
@@ -464,5 +469,5 @@ def a_life_by_the_brokers_clock(facts: Facts, copy: Copy) -> Findings:
         else:
             yield held("while-it-lived", "it died while it waited")
     unseen = not copy.deliveries and not copy.dead_letters and send.confirmed and not send.delayed
-    if unseen and facts.outlives(send) and unexplained(facts, copy):
+    if unseen and not copy.dest.topic and facts.outlives(send) and unexplained(facts, copy):
         yield broken("died-early", send, why="its time was longer than the run, and nobody got it")

@@ -22,6 +22,7 @@ from brokerproof.conformance.facts.absence import ended, missing, unexplained
 from brokerproof.conformance.facts.deaths import given_up, letter_is_due, maybe_discarded, otherwise_dead
 from brokerproof.conformance.facts.deliveries import is_own_letter, moves, settled
 from brokerproof.conformance.facts.expiration import (
+    SECOND_MS,
     Death,
     dead,
     maybe_restamped,
@@ -32,6 +33,7 @@ from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
+from brokerproof.conformance.facts.resuming import begun
 from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
@@ -371,10 +373,28 @@ def a_relative_life_is_not_shown(facts: Facts, copy: Copy) -> Findings:
         if facts.simulated and event.persistent is not None and LIFE not in event.properties:
             yield broken("untold", copy, delivery, why="its consumer, or the next broker, takes it for immortal")
             return
+        if delivery is copy.deliveries[0] and (why := _miscounted(facts, delivery)):
+            yield broken("miscounted", copy, delivery, why=why)
+            return
         yield held("not-shown", _skew(facts, delivery))
     if not copy.called_expired:
         for discard in copy.discards():
             yield broken("discarded", copy, discard)
+
+
+def _miscounted(facts: Facts, delivery: Delivery) -> str:
+    """What is wrong with what a message says of the rest of its life, if it says anything: the time since the broker
+    took it is gone. A broker may count in whole seconds, upwards or downwards.
+    """
+    (began_ns, event), (low_ns, high_ns) = begun(delivery), delivery.send.accepted
+    if event.left_ms is None or high_ns >= NEVER or not facts.broker_clock.known or delivery.send.delayed:
+        return ""
+    taken, given = facts.broker_clock.bounds_ns(low_ns, high_ns), facts.broker_clock.bounds_ns(began_ns, event.t1)
+    least_ms, most_ms = max(0, given[0] - taken[1]) // NS_PER_MS, (given[1] - taken[0]) // NS_PER_MS
+    life_ms = delivery.send.event.life_ms
+    if life_ms - most_ms - SECOND_MS <= event.left_ms <= max(0, life_ms - least_ms) + SECOND_MS:
+        return ""
+    return f"it says that {event.left_ms} ms are left, after {least_ms} to {most_ms} ms at the broker"
 
 
 def _skew(facts: Facts, delivery: Delivery) -> str:

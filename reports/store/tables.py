@@ -255,6 +255,7 @@ TABLES: dict[str, dict[str, str]] = {
         "shown": STRINGS,
         "asked_ms": INT,
         "after_bytes": INT,
+        "left_ms": INT,
     },
 }
 PARTITIONED = tuple(table for table, columns in TABLES.items() if "broker" in columns)

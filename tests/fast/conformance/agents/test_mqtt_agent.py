@@ -136,6 +136,13 @@ def test_what_applications_read_goes_there_and_back_as_text(talk: Talk) -> None:
     assert arrived["properties"] == ["fare_eur", "kind", "seat_no", "trip_id", "type", "was_paid"]
 
 
+def test_what_is_left_of_a_life_is_told_in_milliseconds(talk: Talk) -> None:
+    talk.sent(life_ms=2500)
+    assert talk.arrival()["left_ms"] == 3000
+    talk.sent()
+    assert talk.arrival()["left_ms"] is None
+
+
 def test_a_plain_message_carries_nothing(talk: Talk) -> None:
     talk.sent()
     arrived = talk.arrival()

@@ -159,6 +159,29 @@ def test_consumers_are_told_that_a_life_ends(
     assert verdicts(run.close(at_ms=500).finish())["EXP-025"].verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("left_ms", "right"),
+    [(None, True), (60_000, False), (57_000, False), (56_000, True), (55_000, True), (53_000, False)],
+)
+def test_what_is_left_of_a_life_counts_down(left_ms: int | None, *, right: bool) -> None:
+    """After five seconds at the broker, which may count in whole ones."""
+    run = started(skews={"c0": 0}).subscribe("c0/2", "t0", durable="d1").post("p0/1", "t0", life_ms=60_000)
+    run.leave("c0/2").at(5000).subscribe("c0/3", "t0", durable="d1")
+    run.deliver("c0/3", "p0/1", expiration_ms=0, left_ms=left_ms)
+    found = verdicts(run.close(at_ms=9000).finish())["EXP-025"]
+    assert (found.verdict, found.outcome) == ((SATISFIED, "not-shown") if right else (VIOLATED, "miscounted"))
+
+
+@pytest.mark.parametrize(("came_ms", "expected"), [(2900, SATISFIED), (3500, NOT_EXERCISED), (4200, VIOLATED)])
+def test_a_durable_backlog_dies_by_the_brokers_clock(came_ms: int, expected: VerdictKind) -> None:
+    """Counted in whole seconds it may live for one more. What was begun may come again, however late."""
+    run = Clocked(skews={"c0": 0}).at(1).connect("p0", whole_seconds=True).connect("c0")
+    run.subscribe("c0/2", "t0", durable="d1").post("p0/1", "t0", life_ms=3000).leave("c0/2")
+    run.at(came_ms).subscribe("c0/3", "t0", durable="d1").deliver("c0/3", "p0/1", expiration_ms=0)
+    run.at(8000).leave("c0/3").subscribe("c0/4", "t0", durable="d1").deliver("c0/4", "p0/1", expiration_ms=0)
+    assert verdicts(run.close(at_ms=9000).finish())["EXP-024"].verdict is expected
+
+
 # -- EXP-022
 
 
