@@ -166,6 +166,12 @@ def assigned(facts: Facts, delivery: Delivery, death: Death, ok: str, wrong: str
     return None
 
 
+def died_unseen(facts: Facts, copy: Copy) -> bool:
+    """Whether it died on its queue for certain, and nobody got it."""
+    waited = not copy.deliveries and copy.send.confirmed and ended(facts) and facts.dead_in_drain(copy.send)
+    return waited and unexplained(facts, copy, facts.dies(copy.send))
+
+
 @rule("EXP-005", over=mortal_on_queues, handles=KINDS, faults=CLOCKS, absence=True)
 def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     """An expired persistent message of a queue is copied to the dead-letter queue exactly once, without expiration and
@@ -180,8 +186,7 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
     if moves(copy):
         return
     if not letters:
-        waited = copy.send.confirmed and ended(facts) and facts.dead_in_drain(copy.send)
-        if not waited or not unexplained(facts, copy, facts.dies(copy.send)):
+        if not died_unseen(facts, copy):
             return
         if not kept:
             yield held("no-copy", died)

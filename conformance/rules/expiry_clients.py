@@ -40,6 +40,7 @@ from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
 from brokerproof.conformance.rules.expiry import (
     CLOCKS,
+    died_unseen,
     mortal_copies,
     mortal_on_queues,
     relative_lives,
@@ -77,6 +78,8 @@ def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
     letters, outlived = copy.dead_letters, facts.outlives(copy.send)
     if death.dead_at_first and copy.deliveries:
         yield broken("delivered-dead", copy, copy.deliveries[0])
+    elif not letters and _is_kept(copy) and died_unseen(facts, copy) and letter_is_due(facts, copy):
+        yield broken("no-letter", copy, why="it died on its queue, nobody got it, and it is not among the dead letters")
     elif outlived and letters and not otherwise_dead(facts, copy, death):
         yield broken("dead-lettered-alive", copy, letters[0], why="it lived to the end, and nobody gave it up")
     elif outlived and not copy.deliveries:
@@ -86,6 +89,11 @@ def the_table_of_three_clocks(facts: Facts, copy: Copy) -> Findings:
         yield held("as-the-table-says", _story(facts, copy, death))
     elif not wrong and (letters or any(d.consumed is not None for d in copy.deliveries) or copy.discards()):
         yield held("as-the-table-says", "it died while it waited or was on its way")
+
+
+def _is_kept(copy: Copy) -> bool:
+    """Whether its dead letter is kept when it expires: of what is not persistent brokers say different things."""
+    return copy.send.event.persistent and copy.dest.applied.keeps_dead_letter(persistent=True, expired=True)
 
 
 def _by_clients(facts: Facts, copy: Copy) -> Iterator[Finding]:

@@ -242,7 +242,7 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
     main_job = options.broker == REFERENCE and options.tier == "both"
     if options.full and not main_job and "://" not in options.broker:
         raise UsageError(f"--full: {options.broker!r} is always tested with all programs; leave it out")
-    narrowed = options.full or any((options.requirement, options.mutant, options.chaos, options.budget is not None))
+    apart = options.full or any((options.requirement, options.mutant, options.chaos, options.budget is not None))
     return SuiteOptions(
         broker=options.broker,
         guided=options.guided,
@@ -259,6 +259,6 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         client=options.client,
         speed=options.speed,
         quick_s=QUICK_S if quick else None,
-        covering=main_job and not narrowed,
+        covering=main_job and not apart,
         name=options.name or "",
     )

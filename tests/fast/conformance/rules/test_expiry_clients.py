@@ -87,6 +87,34 @@ def test_it_went_to_nobody() -> None:
     assert (found.verdict, found.situations) == (SATISFIED, ["its consumer left: close"])
 
 
+# -- EXP-007
+
+
+@pytest.mark.parametrize(
+    ("persistent", "letter", "restarts", "outcome"),
+    [
+        (True, True, False, "as-the-table-says"),
+        (True, False, False, "no-letter"),
+        (True, False, True, "no-letter"),
+        (False, False, False, ""),
+    ],
+)
+def test_what_died_on_its_queue_is_among_the_dead_letters(
+    persistent: bool, letter: bool, restarts: bool, outcome: str
+) -> None:
+    """A broker by somebody else kept dead letters of expired messages in memory alone."""
+    run = Clocked(skews={"c0": 0}, persistent=True).at(1).connect("p0").connect("c0")
+    run.post("p0/1", ttl_ms=100, persistent=persistent).at(1000)
+    if restarts:
+        run.restart("kill").at(2000)
+    run.close(at_ms=5000)
+    if letter:
+        run.dead_letter("p0/1")
+    found = verdicts(run.finish())["EXP-007"]
+    assert found.outcome == outcome
+    assert (found.verdict is VIOLATED) is (outcome == "no-letter")
+
+
 # -- EXP-024, EXP-025
 
 
