@@ -5,6 +5,8 @@ Rules
   sweep, and generations are told apart, not asked for: without a word both are left alone.
 * ``{value}`` is the field; of a table (``timestamping``, ``redelivery``) its own fields are the placeholders. A
   policy's words say ``{match}`` where it holds, or hold everywhere.
+* ``memory_limit_bytes`` is the whole broker's, or with ``{match}`` its destinations'; where both can be told, that of
+  destinations is ``policies.memory_limit_bytes``. One is never told in the words of the other.
 * What nobody can configure is declared in the way that promises least.
 """
 
@@ -29,7 +31,8 @@ _SWEEP = "expire_period_ms"
 _UNASKED = {"generation", "policies"}
 _OF_BROKER = [name for name in BrokerSpec.__struct_fields__ if name not in _UNASKED]
 _OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
-WORDS = (*_OF_BROKER, *_OF_POLICY)
+_SHARED = set(_OF_BROKER) & set(_OF_POLICY)
+WORDS = (*_OF_BROKER, *_OF_POLICY, *(f"policies.{name}" for name in sorted(_SHARED)))
 _ALL = ">"
 
 
@@ -77,7 +80,7 @@ class Settings:
                 raise located.wrong(f"settings.{word}", text)
 
     def __contains__(self, word: object) -> bool:
-        return word in self._table
+        return word in self._table or f"policies.{word}" in self._table
 
     def lacking(self, spec: BrokerSpec, *, keeps: bool = False, stamps: bool = False) -> list[str]:
         """What this broker cannot be told, by name. ``keeps``: messages outlive its process; ``stamps``: it stamps."""
@@ -87,15 +90,21 @@ class Settings:
                 continue
             if one.word == "timestamping" and stamps and one.value == TimeStampingSpec():
                 continue
-            if one.word not in self._table:
+            words = self._words(one)
+            if words is None:
                 found.append(f"{one.word} of {one.match}" if one.match else one.word)
-            elif one.match not in {"", _ALL} and not self._says_where(one.word):
+            elif one.match not in {"", _ALL} and not _says_where(words):
                 found.append(f"{one.word} of {one.match} alone")
         return found
 
-    def _says_where(self, word: str) -> bool:
-        words = self._table[word]
-        return not words or any("{match}" in text for text in words)
+    def _words(self, one: Asked) -> list[str] | None:
+        """In which words the broker is told of it; None: it cannot be."""
+        if one.match and one.word in _SHARED and (own := self._table.get(f"policies.{one.word}")) is not None:
+            return own
+        words = self._table.get(one.word)
+        if words and one.word in _SHARED and bool(one.match) is not _says_where(words):
+            return None
+        return words
 
     def arguments(self, spec: BrokerSpec) -> list[str]:
         """The words of the command line, in the order of the settings."""
@@ -105,18 +114,22 @@ class Settings:
                 msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator)),
                 apart=self._apart,
             )
-            for text in self._table.get(one.word, ())
+            for text in self._words(one) or ()
         ]
 
     def effective(self, spec: BrokerSpec, generation: Mapping[str, str], *, stamps: bool = False) -> BrokerSpec:
         """The program's settings as this broker really has them."""
-        kept = {name: getattr(spec, name) for name in _OF_BROKER if name in self._table}
+        told = [Asked(name, "", getattr(spec, name)) for name in _OF_BROKER]
+        kept = {one.word: one.value for one in told if self._words(one) is not None}
         if stamps:
             kept.setdefault("timestamping", TimeStampingSpec())
         sweeps = _SWEEP in self._table
         policies = [entry if sweeps else msgspec.structs.replace(entry, expire_period_ms=0) for entry in spec.policies]
-        told = {"generation": dict(generation), "policies": policies, **kept}
-        return BrokerSpec(**told)
+        return BrokerSpec(**{"generation": dict(generation), "policies": policies, **kept})
+
+
+def _says_where(words: list[str]) -> bool:
+    return not words or any("{match}" in text for text in words)
 
 
 def told_policies(spec: BrokerSpec, separator: str = ".") -> list[PolicySpec]:

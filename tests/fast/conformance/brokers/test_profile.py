@@ -142,10 +142,30 @@ def test_settings_become_words_of_the_command_line() -> None:
 def test_what_cannot_be_set_is_lacking_or_declared_as_the_least() -> None:
     told = settings('memory_limit_bytes = ["-m", "{value}"]')
     spec = BrokerSpec(timestamping=TimeStampingSpec(), persistent=True, policies=[PolicySpec("q0", 700, 99)])
-    assert told.lacking(spec) == ["timestamping", "persistent", "memory_limit_bytes of q0 alone"]
-    assert told.lacking(spec, keeps=True, stamps=True) == ["memory_limit_bytes of q0 alone"]
+    assert told.lacking(spec) == ["timestamping", "persistent", "memory_limit_bytes of q0"]
+    assert told.lacking(spec, keeps=True, stamps=True) == ["memory_limit_bytes of q0"]
     least = told.effective(spec, {"expiry": "documented"})
     assert (least.timestamping, least.policies[0].expire_period_ms) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "broker", "everywhere"),
+    [
+        ('memory_limit_bytes = ["-m", "{value}"]', ["-m", "5"], None),
+        ('memory_limit_bytes = ["-q", "{match}={value}"]', None, ["-q", ">=7"]),
+        ('memory_limit_bytes = ["-m", "{value}"]\n"policies.memory_limit_bytes" = ["-q", "{value}"]',
+         ["-m", "5"], ["-q", "7"]),
+    ],
+)  # fmt: skip
+def test_a_limit_of_destinations_is_not_told_as_the_brokers(
+    table: str, broker: list[str] | None, everywhere: list[str] | None
+) -> None:
+    told, policies = settings(table), [PolicySpec(">", memory_limit_bytes=7)]
+    for spec, words in ((BrokerSpec(memory_limit_bytes=5), broker), (BrokerSpec(policies=policies), everywhere)):
+        assert (told.lacking(spec) == []) is (words is not None)
+        assert told.arguments(spec) == (words or [])
+    kept = told.effective(BrokerSpec(memory_limit_bytes=5), {}).memory_limit_bytes
+    assert kept == (5 if broker else BrokerSpec().memory_limit_bytes)
 
 
 def test_a_broker_that_takes_no_dots_is_told_none() -> None:
