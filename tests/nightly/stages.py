@@ -39,6 +39,8 @@ def stages(day: date) -> list[Stage]:
     automatic = "brokerproof.conformance.commands.automatic"
     return [
         Stage("mutants", brokerproof("mutants"), 15),
+        # The main job plays of the corpus on processes what shows each requirement twice.
+        Stage("whole corpus", brokerproof("run", "--full", "--out", f"{OUT}/full"), 8),
         Stage("truth", module("tests.truth", *block), 15),
         Stage(
             "properties",
