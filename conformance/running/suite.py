@@ -59,9 +59,9 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     wanted = tuple(default_catalogue().select(options.requirement))
     simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
     live = options.tier in {"live", "both"}
-    corpus: Iterable[RunResult] = _corpus_runs(options, wanted) if simulated else ()
+    corpus: Iterable[RunResult] | None = _corpus_runs(options, wanted) if simulated else None
     shows = None
-    if options.covering:
+    if options.covering and corpus is not None:
         corpus = list(corpus)
         shows = {result.name: exercised(result.verdicts) for result in corpus}
     live_runs = live_runs_for(options, wanted, shows) if live else None
@@ -82,17 +82,17 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
 def _all_runs(
     options: SuiteOptions,
     wanted: tuple[str, ...],
-    corpus: Iterable[RunResult],
+    corpus: Iterable[RunResult] | None,
     live_runs: LiveRuns | None,
     started: float,
 ) -> Iterator[RunResult]:
+    """All runs; ``corpus``: those of the simulated tier, None without it."""
     failing: dict[str, Program] = {}
-    simulated = options.broker == REFERENCE and options.tier in {"simulated", "both"}
-    seeds = range(options.seed, options.seed + (options.programs if simulated else 0))
+    seeds = range(options.seed, options.seed + (options.programs if corpus is not None else 0))
     beside = live_runs is not None and options.budget_s is None and not options.guided and options.jobs > 1
     with Runner(options.jobs, options.mutant, wanted, options.chaos, PATIENT) as patient:
         begun = patient.run(seeds, {}) if beside else iter(())
-        if simulated:
+        if corpus is not None:
             yield from _noted(corpus, failing)
             if not beside:
                 yield from _noted(_seed_runs(options, wanted, started), failing)
