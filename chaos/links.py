@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -329,10 +330,11 @@ class LinkProxy(ABC):
         """Shortest time that bytes spent on the line since the latency was last set; None if none did."""
         return _transit_us(*self._flows(toward), self._latency_set_ns)
 
-    def last_passed_ns(self, toward: Way, until_ns: int) -> int | None:
-        """When bytes last left the line in a direction, not after an instant (monotonic); None if none did."""
-        instants = [at_ns for at_ns, _ in list(self._flows(toward)[1].marks) if at_ns <= until_ns]
-        return max(instants, default=None)
+    def idle_ns(self, toward: Way, until_ns: int, *, within_ns: int = 0) -> int | None:
+        """The longest silence in a direction, as bytes left the line, that lasted until at least so long before an
+        instant (monotonic): what came in the very last moment may not have been read. None if none left it before.
+        """
+        return longest_silence_ns([at_ns for at_ns, _ in list(self._flows(toward)[1].marks)], until_ns, within_ns)
 
     def traffic(self) -> Traffic:
         """Bytes counted at both ends so far. Of each direction the far end is read first, so it never seems ahead."""
@@ -435,6 +437,14 @@ def _crossing(enter: Flow, leave: Flow, since_ns: int) -> Crossing:
             spent.append((left[place][0] - at_ns) // 1000)
     # Of the first piece it is not known what it began with.
     return Crossing(len(entered), len(left), max(pieces, default=0), min(spent, default=None), max(spent, default=None))
+
+
+def longest_silence_ns(instants: Iterable[int], until_ns: int, within_ns: int) -> int | None:
+    """Of the silences between instants, the last of them ``until_ns``, the longest that ended at most so long before
+    that; None without an instant before it.
+    """
+    silences = pairwise([*(at_ns for at_ns in instants if at_ns <= until_ns), until_ns])
+    return max((after - before for before, after in silences if after >= until_ns - within_ns), default=None)
 
 
 def _transit_us(enter: Flow, leave: Flow, since_ns: int) -> int | None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NS_PER_MS = 1_000_000
 #: How long held bytes may take to come through after a resume.
 _RESUME_MS = 500
+#: What reached a broker's socket so shortly before it closed a link, it may have closed without having read.
+_UNREAD_MS = 100
 #: By what part of the jitter something must have been later than something else to prove it.
 JITTER_PART = 4
 
@@ -124,11 +126,8 @@ class Path:
         return 0 if self.proxy is None else self.proxy.traffic().of("both")[1]
 
     def idle_ns(self, at_ns: int) -> int | None:
-        """How long the broker had received nothing at an instant; None where nobody counted."""
-        if self.proxy is None:
-            return None
-        last_ns = self.proxy.last_passed_ns("broker", at_ns)
-        return None if last_ns is None else at_ns - last_ns
+        """How long the broker had received nothing at an instant, or shortly before it; None where nobody counted."""
+        return None if self.proxy is None else self.proxy.idle_ns("broker", at_ns, within_ns=_UNREAD_MS * NS_PER_MS)
 
     def close(self) -> None:
         """Take the proxy down."""
