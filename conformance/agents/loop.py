@@ -41,6 +41,7 @@ from brokerproof.conformance.agents.protocol import (
     Discard,
     Fail,
     Hello,
+    Partial,
     Quit,
     Request,
     parse_request,
@@ -65,6 +66,8 @@ CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 65536
 #: An idle loop looks at the socket this often, so that an arrival without a kernel stamp is still known this closely.
 _IDLE_MS = 20
+#: Of a frame that comes in many pieces so often is told.
+_PARTIAL_MS = 100
 #: How long after an ERROR that names no frame an answer is waited for.
 CLOSES_MS = 2000
 #: How long beyond its deadline a take waits for what the broker owes it, as in the simulated world.
@@ -280,6 +283,9 @@ class Agent(ABC):
         first_ns, low_ns, high_ns = wire.arrivals.read(self._clock, ancillary, read_ns)
         try:
             frames = wire.framing.feed(part)
+            if not frames and read_ns - wire.partial_ns >= own_time.rate().span_ns(_PARTIAL_MS):
+                wire.partial_ns = read_ns
+                self.answers.say(Partial(t0=read_ns, t1=read_ns))
             last = self.last_of(frames)
             for index, frame in enumerate(frames):
                 # Only the last frame is known to have come with the stamped bytes.

@@ -221,7 +221,11 @@ class Closed(AgentEvent, tag="closed", kw_only=True):
     idle_ns: int | None = None
 
 
-AnyAgentEvent = Arrive | Browse | Discard | Closed
+class Partial(AgentEvent, tag="partial", kw_only=True):
+    """Bytes came, and no frame is whole yet; need not be told each time, and is told by agents that read a socket."""
+
+
+AnyAgentEvent = Arrive | Browse | Discard | Closed | Partial
 
 _Timed = TypeVar("_Timed", Reply, AnyAgentEvent)
 

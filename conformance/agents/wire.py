@@ -55,5 +55,7 @@ class Wire:
         self.arrivals = Arrivals()
         #: When it last brought something.
         self.heard_ns = self.arrivals.earliest_ns
+        #: When bytes that made no frame whole were told of.
+        self.partial_ns = 0
         #: The text of the broker's last error.
         self.refusal = ""

@@ -12,7 +12,7 @@ BY_SETTING = {
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
     *("absolute-delay", "default-prefetch", "jms-selectors", "keeps-rolled-back", "prefetch-until-commit"),
-    "topic-wildcards",
+    *("rejections-survive-restarts", "topic-wildcards"),
 )
 #: Capability -> the line of a profile that switches it on, and what is missing without it.
 LINES = {

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.conformance.experiment.configuration import RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
@@ -288,12 +290,19 @@ def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
 
 # -- by the broker, whoever the client
 
+#: Who promises this counts confirmed rejections of a persistent message over its restarts.
+_OVER_RESTARTS: Final = "rejections-survive-restarts"
+
 
 def limited(facts: Facts) -> list[Copy]:
-    """Copies of queues that arrived, where the broker promises a limit of redeliveries, and no policy another one."""
+    """Copies of queues that arrived, where the broker promises a limit of redeliveries, and no policy another one; not
+    over a restart, unless that takes nothing from what the broker has counted.
+    """
     if facts.declared.redeliveries_max is None or facts.redeliveries_max >= NEVER:
         return []
     plain = [one for one in facts.copies if not one.dest.topic and one.dest.applied.entry.redelivery is None]
+    kept = {_OVER_RESTARTS, "requeue"}.issubset(facts.header.capabilities)
+    plain = [one for one in plain if not one.marks & RESTART or (kept and one.send.event.persistent)]
     return [one for one in plain if one.deliveries and not moves(one)]
 
 
@@ -307,7 +316,7 @@ def _failed(facts: Facts, delivery: Delivery) -> bool:
     return lost and delivery.state == RETURNED and not delivery.settlements and delivery.consumed is not None
 
 
-@rule("RDL-026", over=limited, handles=but("restart"))
+@rule("RDL-026", over=limited, handles=KINDS)
 def given_up_at_the_limit(facts: Facts, copy: Copy) -> Findings:
     """A broker that promises to give a message up after so many redeliveries, whoever the client, gives it up then:
     neither earlier nor later.

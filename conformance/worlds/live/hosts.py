@@ -293,6 +293,8 @@ class Hosts:
                     consumer=event.consumer,
                     complete=event.complete,
                 )
+        elif isinstance(event, protocol.Partial):
+            self.last_arrival_ns = self.rate.now_ns()  # nothing is at rest while something arrives
         else:
             self._closed(host, event)
 

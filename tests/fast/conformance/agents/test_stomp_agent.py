@@ -246,6 +246,17 @@ def test_a_foreign_message_has_no_name(desk: Desk) -> None:
     assert event.message == ""
 
 
+def test_a_frame_that_comes_in_pieces_is_told_before_it_is_whole(desk: Desk) -> None:
+    desk.connect()
+    assert desk.broker is not None
+    desk.broker.sendall(b"MESSAGE\nsubscription:c0/1\n")
+    assert isinstance(desk.said(), protocol.Partial)
+    desk.broker.sendall(b"message-id:1\n")  # so soon it is not told again
+    desk.broker.close()
+    closed = desk.said()
+    assert isinstance(closed, protocol.Closed)
+
+
 @pytest.mark.parametrize(("code", "told"), [("full", "full"), ("", "refused"), ("unsupported", "refused")])
 def test_a_refusal_fails_the_request_it_names(desk: Desk, code: str, told: str) -> None:
     """``unsupported`` is the word of an agent that did not ask the broker."""

@@ -355,3 +355,24 @@ def test_where_a_rejection_puts_back_it_is_counted_and_a_loss_is_not(rejects: bo
         story = story.lose("c0")
     story = story.drain("q0").arrive("drain/1", "p0/1", redelivered=True, delivery_count=5)
     assert kind(story.end(), "RDL-026") is expected
+
+
+@pytest.mark.parametrize(
+    ("persistent", "words", "expected"),
+    [
+        (True, ["rejections-survive-restarts"], FAILS),
+        (False, ["rejections-survive-restarts"], SILENT),
+        (True, [], SILENT),
+    ],
+)
+def test_rejections_count_over_a_restart_where_the_broker_promises_it(
+    persistent: bool, words: list[str], expected: VerdictKind
+) -> None:
+    story = Builder("live", redeliveries_max=2).connect("p0").send("p0/1", persistent=persistent)
+    plain = [word for word in story.header.capabilities if word != "dead-letter"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*plain, "requeue", *words])
+    for number in range(1, 5):
+        story = story.connect("c0").subscribe(f"c0/{number}", prefetch=1, ack="individual")
+        story = story.arrive(f"c0/{number}", "p0/1", redelivered=number > 1, delivery_count=1)
+        story = story.consume(f"c0/{number}", "p0/1").nack(f"c0/{number}", "p0/1").restart("kill")
+    assert kind(story.drain("q0").end(), "RDL-026") is expected
