@@ -406,8 +406,9 @@ def _faults(facts: Facts, send: Send, letter: Arrive) -> list[str]:
 
 
 def sent_to_dead_letters(facts: Facts) -> list[Copy]:
-    """What was sent to a dead-letter queue itself, with an expiration."""
-    return [copy for copy in facts.copies if copy.dest.kind == "dead-letters" and copy.send.event.expiration_ms > 0]
+    """What was sent to a dead-letter queue itself, with an expiration; not where its policy gives it one of its own."""
+    sent = [copy for copy in facts.copies if copy.dest.kind == "dead-letters" and copy.send.event.expiration_ms > 0]
+    return [copy for copy in sent if not copy.dest.applied.own_dead_letters()]
 
 
 @rule("EXP-017", over=sent_to_dead_letters, handles=KINDS)

@@ -199,12 +199,16 @@ _LATE = "the broker itself had been silent, or nothing had come to it: a machine
 
 
 def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
-    """Whether a machine may have been late when a live broker closed a link: nothing had come out of the line for as
-    long as a broker waits; or it had itself said nothing for longer than its keep-alives allow, and may not have read
-    what had come.
+    """Whether a machine may have been late when a link was closed in real time: an answer of the broker was; or nothing
+    had come out of the line for as long as it waits; or it had itself said nothing for longer than its keep-alives
+    allow, and may not have read what had come.
     """
-    client = link.connection.client
-    if facts.simulated or close.host != facts.broker:
+    client, ours = link.connection.client, close.host == facts.broker
+    if facts.simulated:
+        return False
+    if _answered_late(facts, close, (link.broker if ours else link.client).low_ns):
+        return True
+    if not ours:
         return False
     if (close.idle_ns or 0) >= link.broker.low_ns - link.broker.early_ns:
         return True
@@ -212,6 +216,13 @@ def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
         return False
     seen = [one for one in client.closes if one.host == client.name and one.who == "broker" and one.t1 >= close.t0]
     return bool(seen) and (seen[0].idle_ns or 0) > link.client.gap_ns
+
+
+def _answered_late(facts: Facts, close: Closed, low_ns: int) -> bool:
+    """Whether the broker took half as long as a monitor waits to answer somebody, in the silence before a close."""
+    since_ns = close.t0 - max(close.idle_ns or 0, low_ns)
+    answered = [one.event for one in facts.asked if one.event.result != "unknown"]
+    return any(min(one.t1, close.t1) - max(one.t0, since_ns) >= max(low_ns // 2, 1) for one in answered)
 
 
 @rule("INA-002", over=links, faults=("stall",))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS
@@ -238,8 +239,9 @@ def test_what_a_consumer_has_is_not_taken_away() -> None:
 
 
 def test_no_letter_of_a_letter() -> None:
-    def told(**copy: Any) -> VerdictKind:
-        story = Clocked().connect("p0").post("p0/1", DLQ, ttl_ms=100).close(at_ms=5000)
+    def told(strategy: Literal["shared", "individual"] = "shared", **copy: Any) -> VerdictKind:
+        policies = [PolicySpec(dead_letter=DeadLetterSpec(strategy))]
+        story = Clocked(policies=policies).connect("p0").post("p0/1", DLQ, ttl_ms=100).close(at_ms=5000)
         if copy:
             story.dead_letter("p0/1", **copy)
         return story.at(6000).finish().verdicts(*REQUIREMENTS)["EXP-017"].verdict
@@ -247,6 +249,8 @@ def test_no_letter_of_a_letter() -> None:
     assert told() is SATISFIED
     assert told(expiration_ms=0, original_dest=DLQ) is VIOLATED
     assert told(expiration_ms=0, original_dest=None) is VIOLATED
+    # Then that queue has a dead-letter queue of its own.
+    assert told("individual", expiration_ms=0, original_dest=DLQ) is NOT_EXERCISED
 
 
 def test_a_browser_takes_nothing() -> None:

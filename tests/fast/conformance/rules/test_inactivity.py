@@ -277,6 +277,20 @@ def test_a_broker_that_was_silent_itself_may_not_have_read_what_had_come(
     assert kind(story.at(6000).phase("end"), "INA-002") is expected
 
 
+@pytest.mark.parametrize(
+    ("world", "late_ms", "expected"),
+    [("live", 1500, UNSURE), ("live", 100, FAILS), ("simulated", 1500, FAILS)],
+)
+def test_a_broker_that_answers_somebody_late_may_close_late(
+    world: str, late_ms: float, expected: VerdictKind
+) -> None:
+    """On a machine at a load of 17 (live chaos seed 11100602): a SUBSCRIBE was answered after 1.5 s."""
+    story = link(world, via="jms").connect("p0").at(5000)
+    story.request_ms = late_ms
+    story.send("p0/1")
+    assert kind(story.closed("c0", idle_ms=300).at(9000).phase("end"), "INA-002") is expected
+
+
 def test_only_inactivity_counts() -> None:
     assert kind(link().at(3000).closed("c0", reason="protocol error"), "INA-002") is HOLDS
     assert kind(link().at(3000).closed("c0", reason=""), "INA-002") is HOLDS
