@@ -23,11 +23,19 @@ _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 _PLACES = ("destination", "reply-to", "original-destination")
 
 
-class Dialect:
-    """``names``: a broker's words."""
+#: The header that names a durable subscription.
+_DURABLE = HEADERS["durable"]
 
-    def __init__(self, names: WireNames) -> None:
+
+class Dialect:
+    """``names``: a broker's words. ``client``: the client id, which a durable subscription is called after, too: only
+    ActiveMQ is known to have each client's names apart.
+    """
+
+    def __init__(self, names: WireNames, client: str = "") -> None:
         self._names = names
+        apart = names.headers.get("durable", _DURABLE) == _DURABLE or not client
+        self._durable = "{name}" if apart else f"{client}.{{name}}"
         self._out = {HEADERS[word]: header for word, header in names.headers.items()}
         self._in = {own: "" for own, header in self._out.items() if not header}
         self._in |= {header: own for own, header in self._out.items() if header}
@@ -39,6 +47,8 @@ class Dialect:
         plain = dict(frame.headers)
         if "selector" in plain:
             plain["selector"] = self._selector(plain["selector"])
+        if _DURABLE in plain:
+            plain[_DURABLE] = self._durable.replace("{name}", plain[_DURABLE])
         headers = {self._out.get(name, name): value for name, value in plain.items()}
         headers.pop("", None)
         for name in _PLACES:

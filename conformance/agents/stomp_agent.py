@@ -49,7 +49,7 @@ class StompAgent(Agent):
         )
         if request.names is None:
             return Wire(sock, StompFraming(), StompLibrary(session))
-        dialect = Dialect(request.names)
+        dialect = Dialect(request.names, request.client_id)
         return Wire(sock, DialectFraming(dialect), StompLibrary(session, lacks=dialect.lacks))
 
     def last_of(self, frames: Sequence[object]) -> int:

@@ -377,6 +377,13 @@ def test_words_of_another_broker_go_out_and_come_back() -> None:
     assert message.headers["destination"] == "/queue/ActiveMQ.DLQ"
 
 
+def test_a_durable_subscription_is_named_after_its_client_where_names_may_be_the_brokers_own() -> None:
+    asked = Frame("SUBSCRIBE", {"destination": "/topic/t0", "activemq.subscriptionName": "d1"})
+    named = Dialect(WireNames(headers={"durable": "durable"}), "run-c0").outgoing(asked)
+    assert named.headers["durable"] == "run-c0.d1"
+    assert Dialect(WireNames(), "run-c0").outgoing(asked) == asked
+
+
 def test_each_queue_may_have_dead_letters_of_its_own() -> None:
     dialect = Dialect(WireNames(dead_letters="/queue/DLQ.{name}"))
     for ours, theirs in (
