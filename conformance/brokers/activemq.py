@@ -75,6 +75,7 @@ CAPABILITIES = [
     "exclusive",
     "expiry-check",
     "groups",
+    "jms-durables",
     "keeps-rolled-back",
     "memory-counters",
     "memory-limit",

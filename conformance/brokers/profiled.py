@@ -266,8 +266,7 @@ class ProfileAdapter(Adapter):
             words |= {"pull", *(("expiry-check",) if jms.expiry_check else ())}
             if "delay" in words and {**WORDS[JMS], **self._names(JMS).headers}["delay"] == API:
                 words.add("producers")
-        # A life is a life, whoever counts it, and a wildcard one, whatever it covers (``casting.py``).
-        words |= {may for word, may in casting.IMPLIES.items() if word in words}
+        words |= promising.implied(profile, words, self._plays.values())
         if profile.counters is not None:
             words |= {"counters"} | ({"counts-when-assigned"} if promising.counts_early(promises) else set())
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.agents.kinds import STOMP
+from brokerproof.conformance.brokers.casting import IMPLIES
 from brokerproof.conformance.brokers.switches import BY_SETTING
 
 if TYPE_CHECKING:
@@ -43,6 +45,15 @@ def said(profile: Profile) -> dict[str, str]:
     if profile.promises.reject == "dead-letter":
         found |= dict.fromkeys(("nack", "dead-letter"), "promises.reject")
     return found
+
+
+def implied(profile: Profile, words: Collection[str], protocols: Collection[str]) -> set[str]:
+    """What capabilities promise besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; a
+    durable subscription is ended by its name, and goes over to another topic, as in JMS, of which STOMP says nothing.
+    """
+    also = {may for word, may in IMPLIES.items() if word in words}
+    named = "durables" in words and (STOMP not in protocols or "jms" in (profile.promises.profiles or ()))
+    return also | ({"jms-durables"} if named else set())
 
 
 def counts_early(promises: Promises) -> bool:

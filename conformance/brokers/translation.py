@@ -45,6 +45,7 @@ CAPABILITIES = [
     "exclusive",
     "expiry-check",
     "groups",
+    "jms-durables",
     "keeps-rolled-back",
     "limits-at-once",
     "memory-counters",

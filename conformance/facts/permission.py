@@ -101,13 +101,15 @@ def _options(tables: Tables, request: Request) -> dict[str, bool]:
         return needed | {
             "selectors": event.selector != "",
             "durables": event.durable != "",
+            "jms-durables": event.durable != "" and _goes_over(tables, request, event),
             "browsers": event.browser,
             "exclusive": event.exclusive or event.priority != 0,
             "wildcards": is_pattern(event.dest),
             "pull": event.prefetch == 0,
             "sync-dispatch": event.dispatch == "sync",
         }
-    return needed | {"durables": isinstance(event, Unsubscribe), "operator": isinstance(event, Operate)}
+    ends = isinstance(event, Unsubscribe)
+    return needed | {"durables": ends, "jms-durables": ends, "operator": isinstance(event, Operate)}
 
 
 def _send(tables: Tables, event: Send, *, begun: bool) -> str:
@@ -195,6 +197,12 @@ def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
     if event.exclusive and any(other.event is not None and other.event.exclusive for other in dest.sessions):
         return "another one may have the right"
     return "" if not event.durable or _is_free(tables, request, event.durable) else "it may be in use"
+
+
+def _goes_over(tables: Tables, request: Request, event: Subscribe) -> bool:
+    """Whether a durable subscription of that name may have been one of another topic."""
+    own = [one for one in tables.subscriptions if one.client is request.client and one.durable == event.durable]
+    return any(one.begin is not None and one.begin.dest != event.dest for one in own)
 
 
 def _is_free(tables: Tables, request: Request, durable: str, *, sure: bool = False) -> bool:

@@ -281,9 +281,7 @@ def test_a_broker_that_was_silent_itself_may_not_have_read_what_had_come(
     ("world", "late_ms", "expected"),
     [("live", 1500, UNSURE), ("live", 100, FAILS), ("simulated", 1500, FAILS)],
 )
-def test_a_broker_that_answers_somebody_late_may_close_late(
-    world: str, late_ms: float, expected: VerdictKind
-) -> None:
+def test_a_broker_that_answers_somebody_late_may_close_late(world: str, late_ms: float, expected: VerdictKind) -> None:
     """On a machine at a load of 17 (live chaos seed 11100602): a SUBSCRIBE was answered after 1.5 s."""
     story = link(world, via="jms").connect("p0").at(5000)
     story.request_ms = late_ms
