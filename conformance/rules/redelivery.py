@@ -35,12 +35,10 @@ def _says_so(delivery: Delivery) -> bool:
 
 
 def _had_before(facts: Facts, delivery: Delivery) -> bool:
-    """Whether somebody may have had it before. Bytes for a session that had left, or was about to, say nothing:
-    ActiveMQ marks what it takes back before it has written the rest (seen on 5.17.2), and no application is given it.
+    """Whether somebody may have had it before. Bytes for a session that had left say nothing: ActiveMQ marks what it
+    takes back before it has written the rest (seen on 5.17.2), and no application is given it.
     """
-    leave = delivery.session.leave
-    leaving = leave is not None and leave.t0 <= delivery.event.t1
-    return leaving or delivery.state == LATE or maybe_elsewhere(facts, delivery)
+    return delivery.state == LATE or maybe_elsewhere(facts, delivery)
 
 
 @rule("RDL-001", over=firsts, handles=KINDS)

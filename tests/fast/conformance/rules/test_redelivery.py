@@ -47,17 +47,6 @@ def test_a_first_delivery_is_unmarked() -> None:
     assert kind(told.arrive("c0/1", "p0/1", delivery_count=1), "RDL-001") is HOLDS
 
 
-@pytest.mark.parametrize(("at_ms", "expected"), [(-1, FAILS), (5, SILENT)])
-def test_what_comes_while_its_consumer_leaves_may_be_marked(at_ms: float, expected: VerdictKind) -> None:
-    """ActiveMQ had taken it back before it was written."""
-    story = Builder().connect("c0").send("p0/1").subscribe("c0/1").wait(20)
-    begun_ms = story.now_ms
-    story.at(begun_ms + at_ms).arrive("c0/1", "p0/1", redelivered=True).at(begun_ms)
-    story.request_ms = 10
-    story.leave("c0/1")
-    assert kind(story, "RDL-001") is expected
-
-
 def test_what_was_moved_before_anybody_had_it_is_unmarked() -> None:
     def told(*, had: bool) -> VerdictKind:
         story = Builder().connect("p0").connect("c0").connect("c1")
