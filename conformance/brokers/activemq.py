@@ -75,7 +75,7 @@ CAPABILITIES = [
     "exclusive",
     "expiry-check",
     "groups",
-    "jms-durables",
+    "jms-semantics",
     "keeps-rolled-back",
     "memory-counters",
     "memory-limit",

@@ -111,6 +111,8 @@ def cast(
         if isinstance(step, dropped):
             return None
         found = _without(_alive(step, unit_ms, stamps=stamps), capabilities)
+        if isinstance(found, Send) and found.stamp == "zero" and "jms-semantics" not in capabilities:
+            found = msgspec.structs.replace(found, stamp="none")  # elsewhere 0 is a time, or wrong
         if isinstance(found, Subscribe) and not language.has(found.selector, clients[found.host % len(clients)].via):
             found = msgspec.structs.replace(found, selector="")
         if topics_only and isinstance(found, Subscribe) and found.wild and kinds[found.dest % len(kinds)] != "topic":

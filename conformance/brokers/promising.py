@@ -48,12 +48,12 @@ def said(profile: Profile) -> dict[str, str]:
 
 
 def implied(profile: Profile, words: Collection[str], protocols: Collection[str]) -> set[str]:
-    """What capabilities promise besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; a
-    durable subscription is ended by its name, and goes over to another topic, as in JMS, of which STOMP says nothing.
+    """What a profile promises besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; who
+    claims JMS does as it says where STOMP is silent.
     """
     also = {may for word, may in IMPLIES.items() if word in words}
-    named = "durables" in words and (STOMP not in protocols or "jms" in (profile.promises.profiles or ()))
-    return also | ({"jms-durables"} if named else set())
+    jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
+    return also | ({"jms-semantics"} if jms else set())
 
 
 def counts_early(promises: Promises) -> bool:

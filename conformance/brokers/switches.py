@@ -23,7 +23,7 @@ LINES = {
     "memory-limit": "[settings] memory_limit_bytes is missing: limits cannot be set",
     "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
     "redelivery-limit": "[promises] redeliveries_max is missing: how often does it deliver a message again?",
-    "jms-durables": '[promises] profiles claims no "jms", and capabilities no "jms-durables"',
+    "jms-semantics": '[promises] profiles claims no "jms", and capabilities no "jms-semantics"',
     "nack": '[promises] reject = "dead-letter" is not promised',
     "dead-letter": '[promises] reject = "dead-letter" is not promised',
     "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",

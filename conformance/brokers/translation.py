@@ -45,7 +45,7 @@ CAPABILITIES = [
     "exclusive",
     "expiry-check",
     "groups",
-    "jms-durables",
+    "jms-semantics",
     "keeps-rolled-back",
     "limits-at-once",
     "memory-counters",

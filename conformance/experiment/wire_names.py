@@ -27,6 +27,7 @@ HEADERS: dict[str, str] = {
     "delivery_count": "redeliveryCounter",
     "original_destination": "original-destination",
     "prefetch": "activemq.prefetchSize",
+    "client_id": "client-id",
     "durable": "activemq.subscriptionName",
     "selector": "selector",
     "exclusive": "activemq.exclusive",

@@ -87,6 +87,8 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     else:
         force = force_of(spec, event, low_ms, high_ms)
     death = Death(taken, seq, force, skew_of(event.timestamp_ms, low_ms, high_ms))
+    if not tables.promises("jms-semantics"):
+        death.low_ns -= NS_PER_MS  # it may be over when the expiration is read, not only when it has passed
     if death.mortal:
         death.dead_at_first = low_ns >= death.high_ns
         death.alive_at_first = high_ns < death.low_ns

@@ -101,7 +101,7 @@ def _options(tables: Tables, request: Request) -> dict[str, bool]:
         return needed | {
             "selectors": event.selector != "",
             "durables": event.durable != "",
-            "jms-durables": event.durable != "" and _goes_over(tables, request, event),
+            "jms-semantics": event.durable != "" and _goes_over(tables, request, event),
             "browsers": event.browser,
             "exclusive": event.exclusive or event.priority != 0,
             "wildcards": is_pattern(event.dest),
@@ -109,7 +109,7 @@ def _options(tables: Tables, request: Request) -> dict[str, bool]:
             "sync-dispatch": event.dispatch == "sync",
         }
     ends = isinstance(event, Unsubscribe)
-    return needed | {"durables": ends, "jms-durables": ends, "operator": isinstance(event, Operate)}
+    return needed | {"durables": ends, "jms-semantics": ends, "operator": isinstance(event, Operate)}
 
 
 def _send(tables: Tables, event: Send, *, begun: bool) -> str:
@@ -200,9 +200,9 @@ def _subscribe(tables: Tables, event: Subscribe, request: Request) -> str:
 
 
 def _goes_over(tables: Tables, request: Request, event: Subscribe) -> bool:
-    """Whether a durable subscription of that name may have been one of another topic."""
-    own = [one for one in tables.subscriptions if one.client is request.client and one.durable == event.durable]
-    return any(one.begin is not None and one.begin.dest != event.dest for one in own)
+    """Whether a durable subscription of that name may have been one of another topic, or to other messages."""
+    own = [one.begin for one in tables.subscriptions if one.client is request.client and one.durable == event.durable]
+    return any(one is not None and (one.dest, one.selector) != (event.dest, event.selector) for one in own)
 
 
 def _is_free(tables: Tables, request: Request, durable: str, *, sure: bool = False) -> bool:

@@ -75,6 +75,8 @@ def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
         delivery.transaction = None
         if not transaction.committed:
             roll_back(tables, delivery, end_ns, mixed=transaction.mixed)
+        elif delivery.session.end and not tables.promises("jms-semantics"):
+            continue  # what its consumer had may have gone back when it left, and STOMP does not say otherwise
         elif not isinstance(delivery.settlement, Nack) or ends_by_reject(tables, delivery):
             settle(tables, delivery, SETTLED)
     for delivery in transaction.tried:

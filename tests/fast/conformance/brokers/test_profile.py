@@ -360,6 +360,13 @@ def test_a_program_is_cast_to_what_is_offered() -> None:
     assert {host.via for host in bare.clients()} == {"stomp"}
 
 
+@pytest.mark.parametrize(("words", "stamp"), [([], "none"), (["jms-semantics"], "zero")])
+def test_only_jms_has_a_timestamp_of_zero_for_none(words: list[str], stamp: str) -> None:
+    program = programs()["no-timestamp-but-a-life"]
+    sent = [step for step in cast(program, ["ttl", *words], ["stomp"]).steps if isinstance(step, Send)]
+    assert {step.stamp for step in sent} == {stamp}
+
+
 def test_words_of_another_broker_go_out_and_come_back() -> None:
     names = WireNames(
         queue="/amq/{name}", dead_letters="/amq/dead", headers={"expiration": "ttl-at", "delay": "", "priority": "prio"}
@@ -382,6 +389,12 @@ def test_a_durable_subscription_is_named_after_its_client_where_names_may_be_the
     named = Dialect(WireNames(headers={"durable": "durable"}), "run-c0").outgoing(asked)
     assert named.headers["durable"] == "run-c0.d1"
     assert Dialect(WireNames(), "run-c0").outgoing(asked) == asked
+
+
+def test_a_client_id_may_have_another_header() -> None:
+    dialect = Dialect(WireNames(headers={"client_id": "identity"}))
+    asked = Frame("CONNECT", {"accept-version": "1.2", "client-id": "run-c0"})
+    assert dialect.outgoing(asked).headers == {"accept-version": "1.2", "identity": "run-c0"}
 
 
 def test_each_queue_may_have_dead_letters_of_its_own() -> None:

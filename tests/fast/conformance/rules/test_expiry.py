@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec, TimeStampingSpec
@@ -151,6 +152,20 @@ def test_found_dead_after_its_expiration() -> None:
 def test_found_dead_one_millisecond_early() -> None:
     found = verdicts(waiting(found_at_ms=101.9).dead_letter("p0/1").finish())["EXP-003"]
     assert (found.verdict, found.outcome, found.slack_ns) == (VIOLATED, "too-early", -100_000)
+
+
+@pytest.mark.parametrize(
+    ("jms", "found_at_ms", "verdict"),
+    [(True, 101.9, VIOLATED), (False, 101.9, NOT_EXERCISED), (False, 100.9, VIOLATED)],
+)
+def test_only_jms_says_that_a_message_lives_until_its_expiration_has_passed(
+    *, jms: bool, found_at_ms: float, verdict: VerdictKind
+) -> None:
+    """A broker by somebody else has it expire when its clock reads that."""
+    story = waiting(found_at_ms=found_at_ms).dead_letter("p0/1").finish()
+    words = [word for word in story.header.capabilities if jms or word != "jms-semantics"]
+    story.header = msgspec.structs.replace(story.header, world="live", capabilities=words)
+    assert verdicts(story)["EXP-003"].verdict is verdict
 
 
 def test_found_dead_about_then_by_a_clock_that_is_not_known_better() -> None:

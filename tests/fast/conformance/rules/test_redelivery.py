@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
@@ -377,3 +378,15 @@ def test_a_forged_count_is_ignored() -> None:
     assert told() is HOLDS
     assert told(redelivered=True) is FAILS
     assert told(delivery_count=7) is FAILS
+
+
+@pytest.mark.parametrize(("jms", "expected"), [(True, FAILS), (False, SILENT)])
+def test_only_jms_says_that_a_commit_settles_for_who_has_left(*, jms: bool, expected: VerdictKind) -> None:
+    """A broker by somebody else gives back at once what a consumer had that leaves, acknowledged or not."""
+    story = Builder("live").connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c0/1")
+    story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").begin("c0")
+    story.ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1").commit("c0")
+    words = [word for word in story.header.capabilities if jms or word != "jms-semantics"]
+    story.header = msgspec.structs.replace(story.header, capabilities=words)
+    story.subscribe("c1/1").arrive("c1/1", "p0/1", redelivered=True)
+    assert kind(story, "RDL-003") is expected
