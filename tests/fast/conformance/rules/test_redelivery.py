@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import MonitorSpec
