@@ -26,7 +26,6 @@ def test_a_machine_finds_its_mutants(model: type[Model], mutant: str) -> None:
     assert failure is not None
     shrunk = shrink_failure(search, failure)
     assert len(shrunk.result.program.steps) <= STEPS_MAX
-    assert shrunk.seconds < 30
 
 
 def test_models_are_silent_about_sound_runs_of_any_program() -> None:
