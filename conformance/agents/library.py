@@ -47,6 +47,11 @@ class Library(ABC):
         #: Consumers that only look.
         self.browsers: dict[str, bool] = {}
 
+    @property
+    def ends_after_error(self) -> bool:
+        """Whether the protocol has a broker close the connection after an error that names no request."""
+        return True
+
     def ask(self, operation: ops.ClientOperation, now: Now) -> tuple[str, Stamps]:
         """Hand an operation that the broker answers to the session: the receipt's name, and a message's stamps. Raises
         ``RefusedError``.

@@ -256,7 +256,11 @@ class Agent(ABC):
         for name, waiting in list(wire.waiting.items()):
             if waiting.deadline_ns <= now_ns:
                 del wire.waiting[name]
-                self.answers.reply(waiting.id, waiting.t0_ns, unknown="no answer in time", stamps=waiting.stamps)
+                if waiting.error is not None:
+                    fail = refused_by_broker(waiting.error.code, waiting.error.text)
+                    self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=now_ns, fail=fail)
+                else:
+                    self.answers.reply(waiting.id, waiting.t0_ns, unknown="no answer in time", stamps=waiting.stamps)
                 if name == wire.library.hello:
                     self._forget()
 
@@ -348,8 +352,10 @@ class Agent(ABC):
             if name == wire.library.hello:
                 self._forget()
         elif not item.receipt and len(wire.waiting) == 1:
-            # Of what it speaks nobody said. A broker ends the connection now; who does not, will not answer either.
+            # Of what it speaks nobody said. A broker ends the connection now; who does not, will not answer either: in
+            # STOMP before 1.2, where it need not, this was the answer.
             (waiting,) = wire.waiting.values()
+            waiting.error = None if wire.library.ends_after_error else item
             waiting.deadline_ns = min(waiting.deadline_ns, t1_ns + own_time.rate().span_ns(CLOSES_MS))
 
     def _write(self, wire: Wire) -> None:

@@ -14,7 +14,7 @@ from brokerproof.conformance.agents.message import LAST_MS, OWN_TEMPORARY, make_
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment import traits
 from brokerproof.reference_broker.session.notice import Delivered
-from brokerproof.reference_broker.stomp.frames import StompProtocolError
+from brokerproof.reference_broker.stomp.frames import V12, StompProtocolError
 
 if TYPE_CHECKING:
     from brokerproof.reference_broker.core.instant import Now
@@ -46,6 +46,10 @@ class StompLibrary(Library):
         #: first: of a message with several copies each is named once; the last one stays, for a rollback may undo that.
         self._taken: dict[tuple[str, str], list[Delivered]] = {}
         self._named: set[tuple[str, str]] = set()
+
+    @property
+    def ends_after_error(self) -> bool:
+        return self._stomp.version == V12
 
     def send(self, operation: ops.Send, now: Now) -> tuple[str, Stamps]:
         ttl_ms = operation.ttl_ms

@@ -15,14 +15,15 @@ from brokerproof.conformance.agents.stamps import NS_PER_MS, Arrivals
 if TYPE_CHECKING:
     from brokerproof.conformance.agents.library import Library, Stamps
     from brokerproof.reference_broker.session.framing import Framing
+    from brokerproof.reference_broker.session.notice import Failed
 
 
 class Waiting:
-    """A request that waits: since when, until when, what a message of it was stamped with, and what else the answer
-    says.
+    """A request that waits: since when, until when, what a message of it was stamped with, what else the answer says,
+    and an error of the broker's that names no request, if this was the only one.
     """
 
-    __slots__ = ("also", "deadline_ns", "id", "stamps", "t0_ns")
+    __slots__ = ("also", "deadline_ns", "error", "id", "stamps", "t0_ns")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Waiting:
         self.deadline_ns = t0_ns + (request.deadline_ms if deadline_ms is None else deadline_ms) * NS_PER_MS
         self.stamps = stamps
         self.also = also or {}
+        self.error: Failed | None = None
 
 
 class Wire:
