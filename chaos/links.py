@@ -330,7 +330,7 @@ class LinkProxy(ABC):
         """Shortest time that bytes spent on the line since the latency was last set; None if none did."""
         return _transit_us(*self._flows(toward), self._latency_set_ns)
 
-    def idle_ns(self, toward: Way, until_ns: int, *, within_ns: int = 0) -> int | None:
+    def idle_ns(self, toward: Way, until_ns: int, *, within_ns: int) -> int | None:
         """The longest silence in a direction, as bytes left the line, that lasted until at least so long before an
         instant (monotonic): what came in the very last moment may not have been read. None if none left it before.
         """

@@ -21,8 +21,6 @@ _OWN = _PLAIN.queue.replace("{name}", own_dead_letters_of(""))
 _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 #: Headers that hold a destination.
 _PLACES = ("destination", "reply-to", "original-destination")
-
-
 #: The header that names a durable subscription.
 _DURABLE = HEADERS["durable"]
 
@@ -34,8 +32,8 @@ class Dialect:
 
     def __init__(self, names: WireNames, client: str = "") -> None:
         self._names = names
-        apart = names.headers.get("durable", _DURABLE) == _DURABLE or not client
-        self._durable = "{name}" if apart else f"{client}.{{name}}"
+        apart = names.headers.get("durable", _DURABLE) == _DURABLE
+        self._before_durables = "" if apart or not client else f"{client}."
         self._out = {HEADERS[word]: header for word, header in names.headers.items()}
         self._in = {own: "" for own, header in self._out.items() if not header}
         self._in |= {header: own for own, header in self._out.items() if header}
@@ -48,7 +46,7 @@ class Dialect:
         if "selector" in plain:
             plain["selector"] = self._selector(plain["selector"])
         if _DURABLE in plain:
-            plain[_DURABLE] = self._durable.replace("{name}", plain[_DURABLE])
+            plain[_DURABLE] = self._before_durables + plain[_DURABLE]
         headers = {self._out.get(name, name): value for name, value in plain.items()}
         headers.pop("", None)
         for name in _PLACES:
