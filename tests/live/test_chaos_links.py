@@ -215,19 +215,19 @@ def test_a_stall_that_nobody_tried_has_no_evidence(server: ToxiproxyServer) -> N
 
 def test_latency_is_made_each_way_in_whole_milliseconds_and_taken_away(server: ToxiproxyServer) -> None:
     with Ends(lambda port: server.link("l", port)) as ends:
-        assert ends.link.latency(20_400) == 20_000
+        assert ends.link.latency(200_400) == 200_000
         ends.pass_on("broker", b"a")
         ends.pass_on("client", b"bc")
         for toward in ("broker", "client"):
             transit_us = ends.link.transit_us("broker" if toward == "broker" else "client")
             assert transit_us is not None
-            assert transit_us >= 20_000
+            assert transit_us >= 200_000
         assert ends.link.latency(0) == 0
         assert ends.link.transit_us("broker") is None  # nothing passed since
         ends.pass_on("broker", b"d")
         transit_us = ends.link.transit_us("broker")
         assert transit_us is not None
-        assert transit_us < 20_000
+        assert transit_us < 200_000
 
 
 def test_a_reset_is_seen_as_a_reset_at_both_ends_and_the_link_works_on(server: ToxiproxyServer) -> None:
@@ -363,16 +363,16 @@ def test_slices_and_jitter_are_seen_at_both_ends(server: ToxiproxyServer) -> Non
         assert seen.pieces_in == 1
         assert 1 < seen.pieces_out <= 16  # on a busy machine a late reader finds several slices at once
         assert seen.longest_bytes < 100
-        ends.link.shape(jitter_us=30_000)
+        ends.link.shape(jitter_us=200_000)
         for _ in range(8):
             ends.pass_on("broker", b"x")
         seen = ends.link.crossing()
         assert seen.least_us is not None
         assert seen.most_us is not None
-        assert seen.most_us - seen.least_us > 7500
+        assert seen.most_us - seen.least_us > 50_000
         ends.link.shape()
         ends.pass_on("broker", b"x")
-        assert (ends.link.crossing().most_us or 0) < 7500
+        assert (ends.link.crossing().most_us or 0) < 50_000
 
 
 def test_a_slow_line_goes_on_at_its_rate_and_never_pauses() -> None:
