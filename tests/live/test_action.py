@@ -120,6 +120,7 @@ def test_the_matrix_has_every_broker() -> None:
     assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
 
 
+@pytest.mark.night
 def test_the_workflow_runs(place: Path) -> None:
     job = Job(place, **{"matrix.broker": "reference", "inputs.budget": "40s"})
     steps = read(WORKFLOW)["jobs"]["broker"]["steps"]

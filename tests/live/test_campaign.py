@@ -256,6 +256,7 @@ def test_nothing_is_left_in_the_working_folder(either: Campaign) -> None:
     assert either.done.stderr == "", "Spark starts, works and ends without a word"
 
 
+@pytest.mark.night
 def test_seeds_programs_and_table_matter(tmp_path: Path) -> None:
     """Another seed, another number of programs and no --json: the table, and another digest at its end."""
     done = campaign(tmp_path, "--programs", "3", "--seed", "900", "--master", "local[1]")
@@ -266,6 +267,7 @@ def test_seeds_programs_and_table_matter(tmp_path: Path) -> None:
     assert any("of 3 programs from seed 900" in line and "1 parts" in line for line in lines)
 
 
+@pytest.mark.night
 def test_guided_programs_are_those_of_one_process(tmp_path: Path) -> None:
     """Two rounds: the second one is drawn on executors from what the first has met."""
     done = campaign(tmp_path, "--programs", "300", "--seed", "900", "--master", "local[2]", "--guided", "--json")
@@ -517,6 +519,7 @@ def test_a_killed_campaign_goes_on_and_gives_the_same_digest(tmp_path: Path) -> 
     assert json.loads(out)["verdict_digest"] == verdict_digest(rows)
 
 
+@pytest.mark.night
 def test_two_campaigns_at_once_on_one_store_are_both_right(tmp_path: Path) -> None:
     size = ["--programs", "40", "--master", "local[1]", "--json"]
     with (

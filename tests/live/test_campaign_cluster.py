@@ -20,7 +20,7 @@ from brokerproof.conformance.running.engine import run_seed
 from brokerproof.reports.campaign.java import JavaMissingError, find_java
 from tests.tools import not_run
 
-pytestmark = [pytest.mark.live, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.live, pytest.mark.night, pytest.mark.xdist_group("spark")]
 
 pytest.importorskip("pyspark", reason="extra 'spark'")
 

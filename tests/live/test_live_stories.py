@@ -180,12 +180,12 @@ def _catalogue():  # type: ignore[no-untyped-def]
 CERTAIN = load_known("activemq 5.17.2").certain()
 
 
-@pytest.mark.parametrize("requirement", sorted({entry.requirement for entry in CERTAIN}))
-def test_a_known_deviation_still_fails_and_turns_nothing_red(stage: Stage, requirement: str) -> None:
-    for name in {name for entry in CERTAIN if entry.requirement == requirement for name in entry.programs}:
-        verdicts = judged(stage, name)
-        assert verdicts[requirement] is VerdictKind.KNOWN_FAILURE
-        assert VerdictKind.VIOLATED not in verdicts.values()
+@pytest.mark.parametrize("name", sorted({name for entry in CERTAIN for name in entry.programs}))
+def test_a_known_deviation_still_fails_and_turns_nothing_red(stage: Stage, name: str) -> None:
+    verdicts = judged(stage, name)
+    for requirement in {entry.requirement for entry in CERTAIN if name in entry.programs}:
+        assert verdicts[requirement] is VerdictKind.KNOWN_FAILURE, requirement
+    assert VerdictKind.VIOLATED not in verdicts.values()
 
 
 def test_the_other_stories_violate_nothing(stage: Stage) -> None:

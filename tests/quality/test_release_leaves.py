@@ -16,6 +16,7 @@ from brokerproof.reference_broker.core.mq.staging import Stage
 BUDGET = 2000
 
 
+@pytest.mark.night
 def test_random_programs_reach_every_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     met: set[str] = set()
     monkeypatch.setattr(Stage, "log", lambda _, text: met.update(text.rpartition(" over: ")[2].split(", ")))
