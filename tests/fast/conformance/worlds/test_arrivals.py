@@ -32,3 +32,14 @@ def test_what_is_not_this_programs_is_heard_where_nobody_else_listens(dest: str,
     for token in (hosts.names.on_wire("p0/1"), OTHERS):
         hosts._heard("c0", protocol.Arrive(t0=1, t1=1, consumer="c0/1", message=token))
     assert [event.message for event in recorder.events if isinstance(event, Arrive)] == expected
+
+
+def test_what_comes_in_pieces_keeps_a_run_from_rest_and_is_no_event() -> None:
+    laboratory: Any = SimpleNamespace(never=set())
+    state: Any = SimpleNamespace(destinations=Destinations(queues("q0")))
+    adapter: Any = SimpleNamespace(alone=False, separator=".")
+    hosts = Hosts(laboratory, state, recorder := Recorder(), adapter)
+    hosts.last_arrival_ns = 0
+    hosts._heard("c0", protocol.Partial(t0=1, t1=1))
+    assert hosts.last_arrival_ns > 0
+    assert list(recorder.events) == []
