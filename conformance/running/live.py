@@ -16,7 +16,7 @@ import contextlib
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
@@ -46,7 +46,7 @@ from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
 from brokerproof.conformance.running.options import SuiteOptions
-from brokerproof.conformance.running.quick import covering_plan, quick_plan, shown
+from brokerproof.conformance.running.quick import covering_plan, exercised, quick_plan, shown
 from brokerproof.conformance.worlds.live.collector import NotCollected
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.port import BUDGET_MS
@@ -220,9 +220,8 @@ def refused_run(adapter: Adapter, name: str, program: Program, why: str, wanted:
     """What such a program would have exercised, by the reference broker in virtual time, does not apply here because of
     it; unless another program exercises it, or no program could.
     """
-    shown = run_program(program, name, wanted=wanted).verdicts
-    exercised = tuple(v.requirement for v in shown if v.verdict in {VerdictKind.SATISFIED, VerdictKind.VIOLATED})
-    verdicts = _untold(adapter, exercised, VerdictKind.NOT_APPLICABLE, why)
+    names = sorted(exercised(run_program(program, name, wanted=wanted).verdicts))
+    verdicts = _untold(adapter, names, VerdictKind.NOT_APPLICABLE, why)
     return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
 
@@ -455,7 +454,7 @@ def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
 
 
-def _untold(adapter: Adapter, names: tuple[str, ...], kind: VerdictKind, why: str) -> list[Verdict]:
+def _untold(adapter: Adapter, names: Sequence[str], kind: VerdictKind, why: str) -> list[Verdict]:
     """What a run that did not happen says of requirements: why; but of what could not apply to the broker, so much."""
     catalogue, offered = default_catalogue(), adapter.capabilities()
     found = []
