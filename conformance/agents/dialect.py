@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from brokerproof.conformance.experiment.destinations import own_dead_letters_of
-from brokerproof.conformance.experiment.wire_names import HEADERS, WireNames
+from brokerproof.conformance.experiment.wire_names import HEADERS, Saying, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
@@ -23,6 +23,8 @@ _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 _PLACES = ("destination", "reply-to", "original-destination")
 #: The header that names a durable subscription.
 _DURABLE = HEADERS["durable"]
+#: How the suite says each word.
+_SAID = {word: Saying.of(word, header) for word, header in HEADERS.items()}
 
 
 class Dialect:
@@ -34,9 +36,14 @@ class Dialect:
         self._names = names
         apart = names.headers.get("durable", _DURABLE) == _DURABLE
         self._before_durables = "" if apart or not client else f"{client}."
-        self._out = {HEADERS[word]: header for word, header in names.headers.items()}
-        self._in = {own: "" for own, header in self._out.items() if not header}
-        self._in |= {header: own for own, header in self._out.items() if header}
+        said = {word: Saying.of(word, header) for word, header in names.headers.items() if header}
+        self._out = {_SAID[word].header: one for word, one in said.items() if word != "browser_end"}
+        self._in: dict[str, list[tuple[Saying, Saying]]] = {}
+        for word, one in said.items():
+            # That a browser browses its messages need not say.
+            self._in.setdefault(one.header, []).extend([] if word == "browser" else [(_SAID[word], one)])
+        self._none = {_SAID[word].header for word, header in names.headers.items() if not header}
+        self._persistent = said.get("persistent", _SAID["persistent"])
         #: What this broker has no header for, in the suite's words.
         self.lacks = frozenset(word for word, header in names.headers.items() if not header)
 
@@ -47,8 +54,14 @@ class Dialect:
             plain["selector"] = self._selector(plain["selector"])
         if _DURABLE in plain:
             plain[_DURABLE] = self._before_durables + plain[_DURABLE]
-        headers = {self._out.get(name, name): value for name, value in plain.items()}
-        headers.pop("", None)
+        if frame.command == "SEND" and self._persistent.both:
+            plain.setdefault("persistent", "false")
+        headers = {}
+        for name, value in plain.items():
+            one = self._out.get(name)
+            text = value if one is None else one.written(value)
+            if name not in self._none and (text or not value):
+                headers[name if one is None else one.header] = text
         for name in _PLACES:
             if name in headers:
                 headers[name] = self.address(headers[name])
@@ -56,8 +69,13 @@ class Dialect:
 
     def incoming(self, frame: Frame) -> Frame:
         """A frame of the broker's in the library's words."""
-        headers = {self._in.get(name, name): value for name, value in frame.headers.items()}
-        headers.pop("", None)
+        headers = {}
+        for name, value in frame.headers.items():
+            for own, one in self._in.get(name, ()):
+                if (text := own.written(one.read(value))) or not value:
+                    headers[own.header] = text
+            if name not in self._in and name not in self._none:
+                headers[name] = value
         for name in _PLACES:
             if name in headers:
                 headers[name] = self._plain(headers[name])

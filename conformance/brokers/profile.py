@@ -22,7 +22,7 @@ from brokerproof.chaos.brokers.archives import FORMS, is_wanted
 from brokerproof.conformance.brokers.switches import BESIDE
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.wire_names import DEFAULTS, WORDS, WireNames
+from brokerproof.conformance.experiment.wire_names import CHOICES, DEFAULTS, WORDS, Saying, WireNames
 from brokerproof.conformance.requirements.catalogue import PROFILES, default_catalogue
 
 FORMAT = "brokerproof/broker/1"
@@ -379,10 +379,21 @@ def _check_names(located: Located) -> None:
             raise located.wrong(line, f"{letters!r}: a queue for each queue's dead letters is known over STOMP only")
         if letters.count("{name}") > 1 or (names.apart and letters == names.queue):
             raise located.wrong(line, f"{letters!r} must hold {{name}} once, or not at all, and be no queue's own name")
-        for word in names.headers:
+        for word, header in names.headers.items():
+            line = f"names.{kind}.headers.{word}"
             if word not in words:
-                near = suggestion(word, words)
-                raise located.wrong(f"names.{kind}.headers.{word}", f"unknown word; {near}known: {', '.join(words)}")
+                raise located.wrong(line, f"unknown word; {suggestion(word, words)}known: {', '.join(words)}")
+            if kind == "stomp" and header:
+                _check_header(located, line, word, header)
+
+
+def _check_header(located: Located, line: str, word: str, header: str) -> None:
+    try:
+        Saying.of(word, header)
+    except ValueError:
+        forms = {"delivery_count": "'NAME' or 'NAME - 1'", "redelivered": "'NAME', 'NAME: YES' or 'NAME > 1'"}
+        form = forms.get(word, "'NAME', 'NAME: YES' or 'NAME: YES | NO'" if word in CHOICES else "the name of a header")
+        raise located.wrong(line, f"{header!r} is no header; it must be {form}") from None
 
 
 def revealed(value: str, located: Located, line: str) -> str:

@@ -28,6 +28,7 @@ _HEADERS: Final = {
     "prefetch": "prefetch",
     "durable": "durables",
     "selector": "selectors",
+    "browser": "browsers",
 }
 
 

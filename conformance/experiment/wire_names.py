@@ -6,7 +6,8 @@ about (a priority, a group) is not in its table.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import re
+from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -34,6 +35,8 @@ HEADERS: dict[str, str] = {
     "no_local": "activemq.noLocal",
     "consumer_priority": "activemq.priority",
     "dispatch_async": "activemq.dispatchAsync",
+    "browser": "browser",
+    "browser_end": "browser: end",
 }
 #: The word of JMS 2.0 for a delay; any other is the name of a property with milliseconds.
 API = "setDeliveryDelay"
@@ -74,6 +77,13 @@ WORDS: dict[str, dict[str, str]] = {
         "delivery_count": "JMSXDeliveryCount",
     },
 }
+#: Words whose header says yes or no, in the broker's own values if need be.
+CHOICES: Final = frozenset(
+    {"persistent", "redelivered", "exclusive", "no_local", "dispatch_async", "browser", "browser_end"}
+)
+#: A colon cannot stand in a header's name.
+_CHOICE: Final = re.compile(r"([^\s:]+)(?:\s*:\s*([^\s|]+)(?:\s*\|\s*([^\s|]+))?)?")
+_NUMBER: Final = re.compile(r"([^\s:]+)(?:\s+([->])\s+(\d+))?")
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: The suite's name of the queue of all dead letters.
 _DEAD = "queue://ActiveMQ.DLQ"
@@ -83,8 +93,47 @@ _APART = _QUEUE + own_dead_letters_of("")
 NOBODY: Final = "none"
 
 
+class Saying(NamedTuple):
+    """How a STOMP header says a word: ``yes`` and ``no`` are its values for "true" and "false" ("": there is no header
+    then; ``both``: it is always said); a number is ``less`` than what the header holds, or "true" if that is ``above``.
+    """
+
+    header: str
+    yes: str = "true"
+    no: str = "false"
+    both: bool = False
+    less: int = 0
+    above: int | None = None
+
+    @classmethod
+    def of(cls, word: str, text: str) -> Self:
+        """``NAME``, ``NAME: YES``, ``NAME: YES | NO``; of a delivery count ``NAME - N``; of what comes again
+        ``NAME > N``. Raises ``ValueError``.
+        """
+        if (found := _CHOICE.fullmatch(text)) and (":" not in text or word in CHOICES):
+            return cls(found[1], found[2], found[3] or "", bool(found[3])) if found[2] else cls(found[1])
+        found = _NUMBER.fullmatch(text)
+        if found is None or (word, found[2]) not in {("delivery_count", "-"), ("redelivered", ">")}:
+            raise ValueError(text)
+        number = int(found[3])
+        return cls(found[1], less=number) if found[2] == "-" else cls(found[1], above=number)
+
+    def written(self, value: str) -> str:
+        """The broker's value for the suite's."""
+        return {"true": self.yes, "false": self.no}.get(value, value)
+
+    def read(self, value: str) -> str:
+        """The suite's value for the broker's."""
+        if self.above is None and not self.less:
+            return {self.yes: "true", self.no: "false"}.get(value, "false" if self.no != "false" else value)
+        if not value.isdecimal():
+            return ""
+        number = int(value)
+        return str(max(number - self.less, 0)) if self.above is None else "true" if number > self.above else "false"
+
+
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """``headers``: the suite's word (``HEADERS``) -> the broker's header; one that is "" does not exist there.
+    """``headers``: the suite's word (``HEADERS``) -> the broker's header (STOMP's: ``Saying``); "": there is none.
     ``correlation-id`` and ``type`` of AMQP and MQTT are a field of the protocol's own, or else a property of that name.
     ``identifiers``: JMS header field -> what STOMP's selectors call it there; "": they cannot ask for it.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's

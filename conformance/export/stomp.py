@@ -12,7 +12,7 @@ from brokerproof.conformance.agents.stomp_library import StompLibrary
 from brokerproof.conformance.brokers.translation import Names
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import Destinations
-from brokerproof.conformance.experiment.wire_names import HEADERS
+from brokerproof.conformance.experiment.wire_names import HEADERS, Saying
 from brokerproof.conformance.export import expectations as expected
 from brokerproof.conformance.export import player
 from brokerproof.conformance.export.script import PATIENCE_MS, QUIET_MS, NotExpressible
@@ -107,8 +107,9 @@ def _head(script: Script, told: Told, command: str) -> str:
 
 def _assertions(found: list[expected.Expectation], target: Target) -> str:
     names = {word: target.profile.names.stomp.headers.get(word, HEADERS[word]) for word in HEADERS}
-    headers = {"expires": names["expiration"], "timestamp": names["timestamp"], "redelivered": names["redelivered"]}
-    return "".join(f"    assert {_check(one, headers)}, {one.sentence!r}\n" for one in found)
+    headers = {"expires": names["expiration"], "timestamp": names["timestamp"]}
+    again = Saying.of("redelivered", names["redelivered"] or HEADERS["redelivered"])
+    return "".join(f"    assert {_check(one, headers, again)}, {one.sentence!r}\n" for one in found)
 
 
 def transcript(script: Script, target: Target) -> str:
@@ -216,7 +217,14 @@ def _stamp(value: str, skew_ms: int) -> str:
     return f"{{now{int(value) - _NOW_MS + skew_ms:+d}}}"
 
 
-def _check(one: expected.Expectation, headers: dict[str, str]) -> str:
+def _says(message: str, header: Saying) -> str:
+    """Whether a message (a Python expression) says that it comes again, as a condition."""
+    if header.above is not None:
+        return f"int({message}.get({header.header!r}, 0)) > {header.above}"
+    return f"{message}.get({header.header!r}) == {header.yes!r}"
+
+
+def _check(one: expected.Expectation, headers: dict[str, str], again: Saying) -> str:
     """An expectation as a Python condition over ``run``, a ``Player``."""
     match one:
         case expected.NotBefore(message=message, ms=ms):
@@ -230,10 +238,10 @@ def _check(one: expected.Expectation, headers: dict[str, str]) -> str:
             stamps = [f"int(run.first({message!r}).get({headers[name]!r}, 0))" for name in ("expires", "timestamp")]
             return f"{' - '.join(stamps)} == {ms}"
         case expected.FirstUnmarked(message=message):
-            return f'run.first({message!r}).get({headers["redelivered"]!r}) != "true"'
+            return f"not {_says(f'run.first({message!r})', again)}"
         case expected.AgainMarked(message=message):
-            taken = f'[one.get({headers["redelivered"]!r}) for one in run.taken if one["token"] == {message!r}][1:]'
-            return f'set({taken}) == {{"true"}}'
+            taken = f'[one for one in run.taken if one["token"] == {message!r}][1:]'
+            return f"{{{_says('one', again)} for one in {taken}}} == {{True}}"
         case expected.Takes(consumer=consumer, messages=messages, exactly=True):
             return f"run.tokens({consumer!r}) == {messages!r}"
         case expected.Takes(consumer=consumer, messages=messages):

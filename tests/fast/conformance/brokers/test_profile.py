@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -382,6 +383,59 @@ def test_words_of_another_broker_go_out_and_come_back() -> None:
     message = DialectFraming(dialect).feed(b"MESSAGE\ndestination:/amq/dead\n\n\0")[0]
     assert isinstance(message, Frame)
     assert message.headers["destination"] == "/queue/ActiveMQ.DLQ"
+
+
+@pytest.mark.parametrize(
+    ("header", "persistent", "other"),
+    [
+        ("durable", {"durable": "true"}, {}),
+        ("durable: true | false", {"durable": "true"}, {"durable": "false"}),
+        ("store: disk", {"store": "disk"}, {}),
+        ("store: disk | memory", {"store": "disk"}, {"store": "memory"}),
+        ("volatile: false|true", {"volatile": "false"}, {"volatile": "true"}),
+        ("", {}, {}),
+    ],
+)
+def test_a_header_has_values_of_its_own(header: str, persistent: dict[str, str], other: dict[str, str]) -> None:
+    dialect = Dialect(WireNames(headers={"persistent": header}))
+    assert dialect.outgoing(Frame("SEND", {"persistent": "true"})).headers == persistent
+    assert dialect.outgoing(Frame("SEND", {})).headers == other
+    assert dialect.outgoing(Frame("SUBSCRIBE", {"id": "1"})).headers == {"id": "1"}
+    if header:
+        assert dialect.incoming(Frame("MESSAGE", persistent)).headers == {"persistent": "true"}
+    assert dialect.incoming(Frame("MESSAGE", other)).headers in ({}, {"persistent": "false"})
+
+
+def test_one_header_counts_and_marks_what_comes_again() -> None:
+    dialect = Dialect(WireNames(headers={"delivery_count": "attempt - 1", "redelivered": "attempt > 1"}))
+    for attempt, count, again in (("1", "0", "false"), ("3", "2", "true"), ("0", "0", "false")):
+        found = dialect.incoming(Frame("MESSAGE", {"attempt": attempt})).headers
+        assert found == {"redeliveryCounter": count, "redelivered": again}
+    assert dialect.incoming(Frame("MESSAGE", {"attempt": "one"})).headers == {}
+
+
+def test_browsers_may_have_other_words() -> None:
+    dialect = Dialect(WireNames(headers={"browser": "peek", "browser_end": "peek-end"}))
+    assert dialect.outgoing(Frame("SUBSCRIBE", {"browser": "true"})).headers == {"peek": "true"}
+    assert dialect.incoming(Frame("MESSAGE", {"peek": "true"})).headers == {}
+    assert dialect.incoming(Frame("MESSAGE", {"peek": "true", "peek-end": "true"})).headers == {"browser": "end"}
+    last = Dialect(WireNames(headers={"browser_end": "peek: last"}))
+    assert last.incoming(Frame("MESSAGE", {"peek": "last"})).headers == {"browser": "end"}
+    assert last.incoming(Frame("MESSAGE", {"peek": "next"})).headers.get("browser") != "end"
+
+
+@pytest.mark.parametrize(
+    ("word", "header", "form"),
+    [
+        ("priority", "rank: high", "the name of a header"),
+        ("delivery_count", "attempt - one", "'NAME' or 'NAME - 1'"),
+        ("redelivered", "attempt - 1", "'NAME', 'NAME: YES' or 'NAME > 1'"),
+        ("persistent", "store: disk | memory | tape", "'NAME', 'NAME: YES' or 'NAME: YES | NO'"),
+    ],
+)
+def test_a_header_that_is_none_is_refused(word: str, header: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"headers.{word}: {header!r} is no header; it must be {form}")):
+        adapter(f'[names.stomp.headers]\n{word} = "{header}"\n', monkeypatch, [])
 
 
 def test_a_durable_subscription_is_named_after_its_client_where_names_may_be_the_brokers_own() -> None:
