@@ -56,7 +56,7 @@ class Dialect:
             plain[_DURABLE] = self._before_durables + plain[_DURABLE]
         if frame.command == "SEND" and self._persistent.both:
             plain.setdefault("persistent", "false")
-        headers = {}
+        headers = dict(self._names.nack) if frame.command == "NACK" else {}
         for name, value in plain.items():
             one = self._out.get(name)
             text = value if one is None else one.written(value)
@@ -92,7 +92,9 @@ class Dialect:
             return names.address(f"queue://{destination.removeprefix('/queue/')}")
         for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
             if destination.startswith(kind):
-                return template.replace("{name}", destination.removeprefix(kind))
+                one, rest = names.wildcards
+                name = destination.removeprefix(kind).replace("*", one).replace(">", rest)
+                return template.replace("{name}", name)
         return destination
 
     def _plain(self, destination: str) -> str:

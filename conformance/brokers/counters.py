@@ -118,8 +118,8 @@ class StatisticsFigures(Figures):
 
 
 class HttpFigures(Figures):
-    """``rabbitmq`` and ``jolokia``: a page that answers with JSON; ``at`` is its URL. Figures of tables within tables
-    are named with points.
+    """``http``, ``rabbitmq`` and ``jolokia``: a page that answers with JSON; ``at`` is its URL. Figures of tables
+    within tables are named with points.
     """
 
     def ask(self, name: str) -> dict[str, Any] | None:
@@ -156,6 +156,7 @@ class CommandFigures(Figures):
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+\d+)?")
 KINDS: dict[str, Callable[[Located, Mapping[str, str], Access], Figures]] = {
     "stomp-statistics": StatisticsFigures,
+    "http": HttpFigures,
     "jolokia": HttpFigures,
     "rabbitmq": HttpFigures,
     "prometheus": PrometheusFigures,

@@ -25,11 +25,20 @@ from msgspec import Struct
 
 from brokerproof.chaos.brokers.archives import obtained
 from brokerproof.chaos.brokers.hello import HELLOS, answers
-from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import ClockFile, RatedClock, clock_environment, scrubbed
 from brokerproof.chaos.ports import free_ports, held, says_port_in_use
-from brokerproof.chaos.processes import READY_TIMEOUT_MS, WHOLE_LOG_BYTES, Process, ProcessDiedAtStart, Supervisor
+from brokerproof.chaos.processes import (
+    READY_TIMEOUT_MS,
+    WHOLE_LOG_BYTES,
+    NotReady,
+    Process,
+    ProcessDiedAtStart,
+    Supervisor,
+)
 from brokerproof.chaos.tools import find_java
+from brokerproof.conformance.agents.kinds import STOMP
+from brokerproof.conformance.brokers.addresses import way_in
+from brokerproof.conformance.brokers.line import Line, ProbeError
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.profile import revealed
 from brokerproof.conformance.brokers.settings import told_policies
@@ -38,6 +47,7 @@ from brokerproof.conformance.experiment.nearest import suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerproof.conformance.brokers.base import Access
     from brokerproof.conformance.brokers.profile import Located, Start
     from brokerproof.conformance.experiment.configuration import BrokerSpec
 
@@ -219,8 +229,30 @@ class CommandLauncher(Launcher):
             port = port_of(filled(url, values, located, f"endpoints.{protocol}.url"))
             if port is None:
                 raise located.wrong("start.ready", 'say when it serves: { log = "a pattern" } or { http = "a URL" }')
-            hello = handshake if protocol == "stomp" else partial(answers, protocol=protocol)
-            self.process.await_ready(lambda: hello(port), READY_TIMEOUT_MS)
+            if protocol == STOMP:
+                self._await_login(way_in(located, STOMP, values))
+            else:
+                self.process.await_ready(partial(answers, port, protocol=protocol), READY_TIMEOUT_MS)
+
+    def _await_login(self, access: Access) -> None:
+        """It lets in whom the profile names; else its last answer is told."""
+        told = ""
+
+        def lets_in() -> bool | None:
+            nonlocal told
+            try:
+                with Line(access):
+                    return True
+            except ProbeError as error:
+                told = f"{error}; {error.remedy}\n"
+            except OSError:
+                pass
+            return None
+
+        try:
+            self.process.await_ready(lets_in, READY_TIMEOUT_MS)
+        except NotReady as error:
+            raise NotReady(f"{told}{error}") from None
 
 
 def port_of(url: str) -> int | None:

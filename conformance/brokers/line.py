@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.agents.secure import context_of
+from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.stomp.frames import Frame, StompProtocolError
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
@@ -40,6 +41,10 @@ class NoReceipt(ProbeError):
 
 class NameRefused(ProbeError):
     """The broker refuses what it is sent for a plain queue: its queues are called otherwise, or nobody may use them."""
+
+
+class NamesWrong(SuiteProblem):
+    """Nothing can be asked of a broker before the profile says what its queues are called."""
 
 
 class Line:

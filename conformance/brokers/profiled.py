@@ -29,7 +29,7 @@ from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.crowding import Crowd
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher, Place
-from brokerproof.conformance.brokers.line import NameRefused, ProbeError
+from brokerproof.conformance.brokers.line import NameRefused, NamesWrong, ProbeError
 from brokerproof.conformance.brokers.loading import class_of, settings_of
 from brokerproof.conformance.brokers.operator import Operator, strange
 from brokerproof.conformance.brokers.placeholders import filled
@@ -224,7 +224,7 @@ class ProfileAdapter(Adapter):
                 self._found = probe(access)
             except NameRefused as error:
                 text = f'{error}; say what its queues are called, for example queue = "/queue/{{name}}"'
-                raise SuiteProblem(str(self.located.wrong("names.stomp.queue", text))) from None
+                raise NamesWrong(str(self.located.wrong("names.stomp.queue", text))) from None
             except (OSError, ProbeError) as error:
                 where = f"stomp://{access.host}:{access.port}"
                 remedy = error.remedy if isinstance(error, ProbeError) else "is it running?"

@@ -115,10 +115,12 @@ class _Running:
 
 def _marks(adapter: ProfileAdapter) -> Proof:
     if adapter.found().marks:
-        return Proof("names.stomp.headers", "ok", "what comes again says so")
+        return Proof("names.stomp.headers", "ok", "what comes again says that it does")
     said = adapter.located.profile.names.stomp.headers.get("redelivered")
     text = 'what comes again does not say so: headers = { redelivered = "" }, or the name of the header'
-    return Proof("names.stomp.headers", "ok" if said == "" else "wrong", "no header says it" if said == "" else text)
+    if said == "":
+        return Proof("names.stomp.headers", "ok", "no header marks what comes again")
+    return Proof("names.stomp.headers", "wrong", text)
 
 
 def _answers(adapter: ProfileAdapter) -> Proof:

@@ -34,6 +34,8 @@ _OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
 _SHARED = set(_OF_BROKER) & set(_OF_POLICY)
 WORDS = (*_OF_BROKER, *_OF_POLICY, *(f"policies.{name}" for name in sorted(_SHARED)))
 _ALL = ">"
+#: What holds without being told, where a capability is claimed.
+_ALWAYS = {"prioritized_messages": "priorities"}
 
 
 class Asked(msgspec.Struct, eq=False):
@@ -86,7 +88,7 @@ class Settings:
         """What this broker cannot be told, by name. ``keeps``: messages outlive its process; ``stamps``: it stamps."""
         found = []
         for one in asked(spec, apart=self._apart):
-            if one.word == _SWEEP or (one.word == "persistent" and keeps):
+            if one.word == _SWEEP or (one.word == "persistent" and keeps) or self._always(one.word):
                 continue
             if one.word == "timestamping" and stamps and one.value == TimeStampingSpec():
                 continue
@@ -96,6 +98,9 @@ class Settings:
             elif one.match not in {"", _ALL} and not _says_where(words):
                 found.append(f"{one.word} of {one.match} alone")
         return found
+
+    def _always(self, word: str) -> bool:
+        return word not in self and _ALWAYS.get(word) in (self._located.profile.promises.capabilities or ())
 
     def _words(self, one: Asked) -> list[str] | None:
         """In which words the broker is told of it; None: it cannot be."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from brokerproof.conformance.brokers import check_broker, make_adapter
 from brokerproof.conformance.brokers.chosen import hidden
+from brokerproof.conformance.brokers.line import NamesWrong
 from brokerproof.conformance.brokers.profile import FORMAT
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import prove
@@ -20,6 +21,15 @@ from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.proving import prove_by_agents
 
+#: What stands in one instead of what probes found, where the broker refuses what they send.
+_UNPROBED = [
+    "# capabilities = []   # absent: found by probing",
+    "",
+    "[names.stomp]",
+    'queue = "/queue/{name}"   # it refuses this name: say what its queues are called',
+    'topic = "/topic/{name}"',
+    'dead_letters = "/queue/ActiveMQ.DLQ"',
+]
 #: Lines that a first profile has commented out: the table, the line, and the capability that it gives.
 _LINES = (
     ("start", 'command = ["mybroker", "--port", "{port.stomp}", "--data", "{data}", "{settings}"]', ""),
@@ -61,7 +71,11 @@ def _init(url: str, out: Path | None) -> int:
         raise UsageError(f"{url!r} is not a URL; give stomp://HOST:PORT of a running broker")
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already; remove it, or give another --out")
-    text = _written(url, _profiled(url))
+    try:
+        text = _written(url, _profiled(url))
+    except NamesWrong as problem:
+        sys.stderr.write(f"{problem}; nothing was probed: put that line right, then: brokerproof profile check FILE\n")
+        text = _skeleton(url, "mybroker", "", _UNPROBED)
     if out is None:
         sys.stdout.write(text)
     else:
@@ -84,20 +98,25 @@ def _written(url: str, adapter: ProfileAdapter) -> str:
     greeting = re.match(r"[A-Za-z][\w.+-]*", adapter.found().server)
     name = greeting[0].lower() if greeting else adapter.located.profile.name
     words = ", ".join(f'"{word}"' for word in offered)
+    found = [f"capabilities = [{words}]   # found by probing; its documentation may promise more"]
+    if not adapter.found().marks:
+        found += ["", "[names.stomp]", 'headers = { redelivered = "" }   # what comes again does not say so']
+    return _skeleton(url, name, version.partition(" ")[2] or version, found)
+
+
+def _skeleton(url: str, name: str, version: str, found: list[str]) -> str:
     lines = [
         f'format = "{FORMAT}"',
         f'name = "{name}"',
-        f'version = "{version.partition(" ")[2] or version}"',
+        f'version = "{version}"' if version else '# version = "1.0"',
         "",
         "[endpoints]",
         f'stomp = {{ url = "{hidden(url)}" }}   # with login = "…", passcode = "env:MY_SECRET" where it wants them',
         "",
         "[promises]",
         'profiles = ["core"]   # what it claims: "jms", "stomp-1.2", … (docs/profiles.md)',
-        f"capabilities = [{words}]   # found by probing; its documentation may promise more",
+        *found,
     ]
-    if not adapter.found().marks:
-        lines += ["", "[names.stomp]", 'headers = { redelivered = "" }   # what comes again does not say so']
     lines += ["", "# Everything below would add requirements; docs/profiles.md says what each line is."]
     table = ""
     for head, line, capability in _LINES:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import Mock
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
-from brokerproof.conformance.brokers import HERE
+from brokerproof.conformance.brokers import HERE, launching
+from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.casting import cast
-from brokerproof.conformance.brokers.launching import Launcher
+from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher
+from brokerproof.conformance.brokers.line import NameRefused, ProbeError
 from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profile import UNLIMITED, Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.brokers.proving import _answers, _claims, begun_again
 from brokerproof.conformance.brokers.settings import Settings
+from brokerproof.conformance.commands.profile import main as profile_command
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import (
     BrokerSpec,
@@ -29,7 +36,7 @@ from brokerproof.conformance.experiment.configuration import (
     TimeStampingSpec,
 )
 from brokerproof.conformance.experiment.destinations import Destination, Destinations
-from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.exits import OK, UsageError
 from brokerproof.conformance.experiment.policies import UNASKED, own_dead_letter_queues, window_of
 from brokerproof.conformance.experiment.steps import Nack, Send
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
@@ -414,6 +421,20 @@ def test_one_header_counts_and_marks_what_comes_again() -> None:
     assert dialect.incoming(Frame("MESSAGE", {"attempt": "one"})).headers == {}
 
 
+def test_wildcards_and_rejections_have_words_of_their_own() -> None:
+    dialect = Dialect(WireNames(topic="/feed/{name}", wildcards=("+", "#"), nack={"requeue": "false"}))
+    assert dialect.address("/topic/a/*/b/>") == "/feed/a/+/b/#"
+    assert dialect.outgoing(Frame("NACK", {"id": "7"})).headers == {"id": "7", "requeue": "false"}
+    assert dialect.outgoing(Frame("ACK", {"id": "7"})).headers == {"id": "7"}
+
+
+@pytest.mark.parametrize(("words", "lacks"), [('["priorities"]', []), ('["ttl"]', ["prioritized_messages of >"])])
+def test_priorities_that_need_no_setting(words: str, lacks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    told = adapter(f"[promises]\ncapabilities = {words}\n", monkeypatch, [])
+    spec = BrokerSpec(policies=[PolicySpec(">", prioritized_messages=True)])
+    assert told._settings.lacking(spec) == lacks
+
+
 def test_browsers_may_have_other_words() -> None:
     dialect = Dialect(WireNames(headers={"browser": "peek", "browser_end": "peek-end"}))
     assert dialect.outgoing(Frame("SUBSCRIBE", {"browser": "true"})).headers == {"peek": "true"}
@@ -555,3 +576,38 @@ def test_a_broker_is_ended_as_its_profile_says_that_it_may_be(restart: str, how:
     launcher.restart = lambda asked: Launcher.restart(launcher, asked)
     assert begun_again(adapter, launcher) == how
     assert [name for name, *_ in launcher.method_calls] == [how, "start"]
+
+
+def test_a_first_profile_is_written_also_where_names_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("brokerproof.conformance.brokers.profiled.probe", Mock(side_effect=NameRefused("no such pool")))
+    made = tmp_path / "made.toml"
+    assert profile_command(["init", "stomp://127.0.0.1:61613", "--out", str(made)]) == OK
+    assert "no such pool; say what its queues are called" in capsys.readouterr().err
+    found = read_profile(made).profile
+    assert (found.names.stomp.queue, found.promises.capabilities) == ("/queue/{name}", None)
+
+
+def test_a_broker_is_ready_when_it_lets_in_whom_the_profile_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def line(access: Access) -> MagicMock:
+        asked.append(access.login)
+        if len(asked) == 1:
+            raise ConnectionRefusedError
+        if access.login == "wrong":
+            raise ProbeError("the broker answers ERROR: who are you?")
+        return MagicMock()
+
+    def await_ready(probe: Callable[[], object], _: int) -> None:
+        if not (probe() or probe()):
+            raise NotReady("not ready after 60000 ms")
+
+    monkeypatch.setattr(launching, "Line", line)
+    launcher: Any = SimpleNamespace(process=SimpleNamespace(await_ready=await_ready))
+    CommandLauncher._await_login(launcher, Access(port=1, login="app"))
+    assert asked == ["app", "app"]
+    asked.clear()
+    with pytest.raises(NotReady, match=r"who are you\?; is it running, and are login and passcode right\?\nnot ready"):
+        CommandLauncher._await_login(launcher, Access(port=1, login="wrong"))
