@@ -66,6 +66,7 @@ CAPABILITIES = [
     "advisories",
     "broker-redelivery",
     "browsers",
+    "browses-in-flight",
     "composites",
     "counters",
     "dead-letter",

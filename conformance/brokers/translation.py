@@ -32,6 +32,7 @@ CAPABILITIES = [
     "broker-redelivery",
     "broker-ttl",
     "browsers",
+    "browses-in-flight",
     "causes",
     "composites",
     "counters",

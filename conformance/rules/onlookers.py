@@ -70,14 +70,15 @@ def shown_oldest_first(facts: Facts, row: tuple[Destination, list[Look]]) -> Fin
             present.append(copies[place])
             place += 1
         # What had left before this one came is of no concern to later ones either.
-        present = [copy for copy in present if not _left(copy, begin_ns)]
-        yield from _look(facts, dest, look, [copy for copy in present if not _left(copy, look.ended_ns)])
+        present = [copy for copy in present if not _left(facts, copy, begin_ns)]
+        yield from _look(facts, dest, look, [copy for copy in present if not _left(facts, copy, look.ended_ns)])
 
 
-def _left(copy: Copy, true_ns: int) -> bool:
-    """Whether it may have left the queue by then."""
+def _left(facts: Facts, copy: Copy, true_ns: int) -> bool:
+    """Whether it may have left the queue by then, or be with a consumer where browsers do not see that."""
+    unseen = not facts.promises("browses-in-flight")
     for delivery in copy.deliveries:
-        if delivery.session.ack == "auto" and delivery.assigned[0] <= true_ns:
+        if (unseen or delivery.session.ack == "auto") and delivery.assigned[0] <= true_ns:
             return True
         if delivery.settlement is not None and delivery.settlement.t0 <= true_ns:
             return True

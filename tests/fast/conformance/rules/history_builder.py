@@ -61,7 +61,7 @@ def host_of(name: str) -> str:
 def foreign() -> Builder:
     """Of a broker that promises nothing where STOMP is silent."""
     story = Builder("live")
-    ours = {"default-prefetch", "keeps-rolled-back"}
+    ours = {"browses-in-flight", "default-prefetch", "keeps-rolled-back"}
     story.header = msgspec.structs.replace(
         story.header, capabilities=[word for word in CAPABILITIES if word not in ours]
     )

@@ -8,7 +8,7 @@ from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.destinations import presence_of
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -50,6 +50,13 @@ def test_others_do_not_hide_a_message_from_a_browser() -> None:
     told.operate("purge", "q1").subscribe("c0/9", selector="kind = 'a'").send("p0/1")
     told.subscribe("c0/1", browser=True)._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
     assert said(told, "GEN-026") is FAILS
+
+
+def test_what_a_consumer_holds_a_browser_sees_where_that_is_promised() -> None:
+    for story, verdict in ((Builder("live"), FAILS), (foreign(), SILENT)):
+        story.connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c1/1").arrive("c1/1", "p0/1")
+        story.subscribe("c0/1", browser=True)._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
+        assert said(story, "GEN-026") is verdict
 
 
 def listened(
