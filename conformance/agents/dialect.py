@@ -57,6 +57,8 @@ class Dialect:
         if frame.command == "SEND" and self._persistent.both:
             plain.setdefault("persistent", "false")
         headers = dict(self._names.nack) if frame.command == "NACK" else {}
+        if frame.command == "UNSUBSCRIBE" and _DURABLE in plain:
+            headers |= self._names.unsubscribe
         for name, value in plain.items():
             one = self._out.get(name)
             text = value if one is None else one.written(value)

@@ -73,6 +73,7 @@ CAPABILITIES = [
     "default-prefetch",
     "delay",
     "durables",
+    "ends-durables",
     "exclusive",
     "expiry-check",
     "groups",

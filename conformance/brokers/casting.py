@@ -61,8 +61,8 @@ _SUBSCRIBE: dict[str, dict[str, object]] = {
     "wildcards": {"wild": False},
     "no-local": {"no_local": False},
 }
-#: Capability -> the wider one that it is a kind of.
-IMPLIES: Final = {"broker-ttl": "ttl", "topic-wildcards": "wildcards"}
+#: Capability -> another that whoever has it has, too.
+IMPLIES: Final = {"broker-ttl": "ttl", "topic-wildcards": "wildcards", "jms-semantics": "ends-durables"}
 #: Capability -> steps that mean nothing without it.
 _STEPS: dict[str, tuple[type, ...]] = {"nack": (Nack,), "transactions": (Begin, Commit, Rollback)}
 

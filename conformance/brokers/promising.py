@@ -52,9 +52,9 @@ def implied(profile: Profile, words: Collection[str], protocols: Collection[str]
     """What a profile promises besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; who
     claims JMS does as it says where STOMP is silent.
     """
-    also = {may for word, may in IMPLIES.items() if word in words}
     jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
-    return also | ({"jms-semantics"} if jms else set())
+    found = {*words, "jms-semantics"} if jms else set(words)
+    return found | {may for word, may in IMPLIES.items() if word in found}
 
 
 def counts_early(promises: Promises) -> bool:

@@ -11,8 +11,8 @@ BY_SETTING = {
 }
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
-    *("absolute-delay", "browses-in-flight", "default-prefetch", "jms-selectors", "keeps-rolled-back"),
-    *("prefetch-until-commit", "rejections-survive-restarts", "topic-wildcards"),
+    *("absolute-delay", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),
+    *("keeps-rolled-back", "prefetch-until-commit", "rejections-survive-restarts", "topic-wildcards"),
 )
 #: Capability -> the line of a profile that switches it on, and what is missing without it.
 LINES = {
@@ -24,6 +24,7 @@ LINES = {
     "broker-redelivery": "[settings] redelivery is missing: the broker's redelivery cannot be set",
     "redelivery-limit": "[promises] redeliveries_max is missing: how often does it deliver a message again?",
     "jms-semantics": '[promises] profiles claims no "jms", and capabilities no "jms-semantics"',
+    "ends-durables": '[promises] capabilities claims no "ends-durables" (nor "jms-semantics")',
     "nack": '[promises] reject = "dead-letter" is not promised',
     "dead-letter": '[promises] reject = "dead-letter" is not promised',
     "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",

@@ -42,6 +42,7 @@ CAPABILITIES = [
     "delay",
     "disk-limits",
     "durables",
+    "ends-durables",
     "exact-charges",
     "exclusive",
     "expiry-check",

@@ -138,7 +138,8 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ``identifiers``: JMS header field -> what STOMP's selectors call it there; "": they cannot ask for it.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.
-    STOMP's ``wildcards``: for one part of a topic's name, and for all that follow; ``nack``: what each NACK says, too.
+    STOMP's ``wildcards``: for one part of a topic's name, and for all that follow; ``nack``: what each NACK says, too;
+    ``unsubscribe``: an UNSUBSCRIBE that ends a durable subscription.
     ``dead_letters`` with ``{name}``: each queue's are in a queue of its own.
     """
 
@@ -150,6 +151,7 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     arguments: dict[str, str | int | bool] = {}
     wildcards: tuple[str, str] = ("*", ">")
     nack: dict[str, str] = {}
+    unsubscribe: dict[str, str] = {}
     reject: Literal["rejected", "released", "modified", "requeue", "discard"] = "rejected"
 
     @property

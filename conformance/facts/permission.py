@@ -109,7 +109,7 @@ def _options(tables: Tables, request: Request) -> dict[str, bool]:
             "sync-dispatch": event.dispatch == "sync",
         }
     ends = isinstance(event, Unsubscribe)
-    return needed | {"durables": ends, "jms-semantics": ends, "operator": isinstance(event, Operate)}
+    return needed | {"durables": ends, "ends-durables": ends, "operator": isinstance(event, Operate)}
 
 
 def _send(tables: Tables, event: Send, *, begun: bool) -> str:

@@ -40,7 +40,7 @@ def adapter(folder: Path, text: str = TEXT) -> ProfileAdapter:
 
 def test_consumers_ask_for_each_message(tmp_path: Path) -> None:
     found = adapter(tmp_path)
-    assert found.capabilities() == ["browsers", "delay", "expiry-check", "jms-semantics", "producers", "pull", "ttl"]
+    assert found.capabilities() == ["browsers", "delay", "ends-durables", "expiry-check", "jms-semantics", "producers", "pull", "ttl"]
     hosts = [HostSpec("b", "broker"), HostSpec("c", "client")]
     steps = [Subscribe(prefetch=10), Subscribe(browser=True), Send(delay_ms=5, ttl_ms=9), Nack()]
     played = found.cast(Program(FORMAT, BrokerSpec(), hosts, [], queues("q0"), list(steps)))
@@ -51,7 +51,7 @@ def test_consumers_ask_for_each_message(tmp_path: Path) -> None:
 
 def test_a_life_needs_to_know_who_checks_it(tmp_path: Path) -> None:
     found = adapter(tmp_path, TEXT.replace("expiry_check = true\n", ""))
-    assert found.capabilities() == ["browsers", "delay", "jms-semantics", "producers", "pull"]
+    assert found.capabilities() == ["browsers", "delay", "ends-durables", "jms-semantics", "producers", "pull"]
     assert found.lines()["ttl"].startswith("endpoints.jms.expiry_check is missing")
 
 

@@ -426,6 +426,11 @@ def test_wildcards_and_rejections_have_words_of_their_own() -> None:
     assert dialect.address("/topic/a/*/b/>") == "/feed/a/+/b/#"
     assert dialect.outgoing(Frame("NACK", {"id": "7"})).headers == {"id": "7", "requeue": "false"}
     assert dialect.outgoing(Frame("ACK", {"id": "7"})).headers == {"id": "7"}
+    ending = Dialect(WireNames(headers={"durable": "keep-as"}, unsubscribe={"forget": "true"}))
+    plain = {"id": "d1"}
+    named = {**plain, "activemq.subscriptionName": "d1"}
+    assert ending.outgoing(Frame("UNSUBSCRIBE", named)).headers == {"id": "d1", "keep-as": "d1", "forget": "true"}
+    assert ending.outgoing(Frame("UNSUBSCRIBE", plain)).headers == plain
 
 
 @pytest.mark.parametrize(("words", "lacks"), [('["priorities"]', []), ('["ttl"]', ["prioritized_messages of >"])])
