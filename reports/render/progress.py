@@ -25,6 +25,8 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 DELAY_S = 1.0
 #: Between two lines where there is no terminal, in seconds.
 LINE_S = 10.0
+#: The pace is that of the time since the first of so many parts of it.
+TICKS = 10
 
 
 class Bar:
@@ -125,21 +127,28 @@ class ProgressWriter(Writer):
             self._bar.close()
 
     def _lines(self, total: int, start: float) -> None:
-        while not self._ended.wait(LINE_S):
-            sys.stderr.write(said(self._label, self._done, total, time.monotonic() - start) + "\n")
+        ticks, before = 0, self._done
+        while not self._ended.wait(LINE_S / TICKS):
+            ticks += 1
+            if ticks % TICKS:
+                # What does not fit is done at once, and says nothing of the pace.
+                before = self._done if ticks % TICKS == 1 else before
+                continue
+            pace = (self._done - before) / (LINE_S * (TICKS - 1) / TICKS)
+            sys.stderr.write(said(self._label, self._done, total, time.monotonic() - start, pace) + "\n")
             sys.stderr.flush()
 
 
-def said(label: str, done: int, total: int, elapsed_s: float) -> str:
-    """How far a suite is. What is left is estimated only where the total is known (not 0); beyond it are the runs in
-    which smaller programs of failures are looked for.
+def said(label: str, done: int, total: int, elapsed_s: float, pace: float) -> str:
+    """How far a suite is, ``pace`` in runs a second. What is left is estimated only where the total is known (not 0);
+    beyond it are the runs in which smaller programs of failures are looked for.
     """
     if total and done >= total:
         return f"{label}: all {total} after {elapsed_s:.0f} s, and {done - total} to make what failed smaller"
     line = f"{label}: {done} of {total or 'an unknown number'} after {elapsed_s:.0f} s"
-    if not done or not total:
+    if not pace or not total:
         return line
-    return f"{line}, about {elapsed_s * (total - done) / done:.0f} s left at this pace"
+    return f"{line}, about {(total - done) / pace:.0f} s left at this pace"
 
 
 class FirstVerdict(Writer):

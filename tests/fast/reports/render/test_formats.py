@@ -19,7 +19,7 @@ from brokerproof.reports.commands.report import main
 from brokerproof.reports.commands.suite_report import ReportWriter
 from brokerproof.reports.render.formats import failure_of, render_all
 from brokerproof.reports.render.markdown import escape
-from brokerproof.reports.render.progress import Bar, FirstVerdict, ProgressWriter, waiting
+from brokerproof.reports.render.progress import Bar, FirstVerdict, ProgressWriter, said, waiting
 from brokerproof.reports.render.terminal import WIDTH_PLAIN, make_console, print_report
 from brokerproof.reports.store.schema import Report, ReportError, read_report
 from tests.fast.reports.store import samples
@@ -260,3 +260,16 @@ def test_an_old_report_keeps_its_own_sentences(tmp_path: Path) -> None:
     assert "The promise DLY-003" in index.read_text(encoding="utf-8")
     with pytest.raises(ReportError):
         read_report(tmp_path / "cells")
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "pace", "text"),
+    [
+        (160, 187, 1.5, "runs: 160 of 187 after 10 s, about 18 s left at this pace"),
+        (160, 187, 0.0, "runs: 160 of 187 after 10 s"),
+        (160, 0, 1.5, "runs: 160 of an unknown number after 10 s"),
+        (190, 187, 1.5, "runs: all 187 after 10 s, and 3 to make what failed smaller"),
+    ],
+)
+def test_what_is_left_is_estimated_by_the_last_seconds(done: int, total: int, pace: float, text: str) -> None:
+    assert said("runs", done, total, 10.0, pace) == text
