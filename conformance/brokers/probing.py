@@ -83,6 +83,7 @@ def probe(access: Access) -> Found:
         "persistent": _persistent,
         "topics": _topics,
         "selectors": _selectors,
+        "numeric-selectors": _numbers,
         "transactions": _transactions,
     }
     questions |= {"dates": dates, "expires": partial(dates, word="expires")}
@@ -271,6 +272,19 @@ def _selectors(line: Line, name: str) -> bool:
     line.subscribe(queue, selector="kind = 'b'")
     found = line.message(ANSWER_MS)
     return found is not None and found.body == b"wanted" and line.message(ABSENT_MS) is None
+
+
+def _numbers(line: Line, name: str) -> bool:
+    """A header that says a number is one to selectors."""
+    for number, (selector, wanted) in enumerate((("seat_no > 9", b"10"), ("seat_no = 9", b"9"))):
+        queue = f"/queue/{name}n{number}"
+        for seat in ("9", "10", "x"):
+            line.send(queue, seat, seat_no=seat)
+        line.subscribe(queue, selector=selector)
+        found = line.message(ANSWER_MS)
+        if found is None or found.body != wanted or line.message(ABSENT_MS) is not None:
+            return False
+    return True
 
 
 def _selected(selector: str, line: Line, name: str) -> bool:

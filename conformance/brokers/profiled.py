@@ -266,7 +266,7 @@ class ProfileAdapter(Adapter):
             words |= {"pull", *(("expiry-check",) if jms.expiry_check else ())}
             if "delay" in words and {**WORDS[JMS], **self._names(JMS).headers}["delay"] == API:
                 words.add("producers")
-        words |= promising.implied(profile, words, self._plays.values())
+        words |= promising.implied(profile, words, self._plays.values(), self.found if self._is_probed() else None)
         if profile.counters is not None:
             words |= {"counters"} | ({"counts-when-assigned"} if promising.counts_early(promises) else set())
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):

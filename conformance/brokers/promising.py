@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +32,8 @@ _HEADERS: Final = {
 }
 
 
+#: Nobody writes down how selectors read a header that says a number.
+_NUMBERS: Final = "numeric-selectors"
 #: A message arrives with the timestamp that it was sent with, or the delivery mode.
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
@@ -48,13 +50,17 @@ def said(profile: Profile) -> dict[str, str]:
     return found
 
 
-def implied(profile: Profile, words: Collection[str], protocols: Collection[str]) -> set[str]:
+def implied(
+    profile: Profile, words: Collection[str], protocols: Collection[str], found: Callable[[], Found] | None
+) -> set[str]:
     """What a profile promises besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; who
-    claims JMS does as it says where STOMP is silent.
+    claims JMS does as it says where STOMP is silent. ``found``: whom to ask what probes found.
     """
     jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
-    found = {*words, "jms-semantics"} if jms else set(words)
-    return found | {may for word, may in IMPLIES.items() if word in found}
+    also = {*words, "jms-semantics"} if jms else set(words)
+    if found is not None and "selectors" in also:
+        also |= {_NUMBERS}.intersection(found().capabilities)
+    return also | {may for word, may in IMPLIES.items() if word in also}
 
 
 def counts_early(promises: Promises) -> bool:

@@ -30,6 +30,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``widens_window``: what the application was given makes room for another message before it is settled.
     * ``seen_when_taken``: an arrival is seen only when the application is given it; one more may be here unseen.
     * ``keeps_types``: a property travels with its type, not as a text (OpenWire).
+    * ``keeps_numbers``: one that says a number is a number to the broker's selectors, although it travels as a text.
     * ``resumes``: a durable consumer that comes back goes on with its session: what was in flight is sent again, and
       its delivery has begun before (MQTT 5, 3.3.2.3.3 and 4.4).
     * ``whole_seconds``: its protocol tells a time to live in seconds, and a broker may count them by a clock of whole
@@ -49,6 +50,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     widens_window: bool = False
     seen_when_taken: bool = False
     keeps_types: bool = False
+    keeps_numbers: bool = False
     resumes: bool = False
     whole_seconds: bool = False
     beats_twice: bool = False

@@ -11,6 +11,8 @@ Rules
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import (
     Closed,
@@ -66,6 +68,8 @@ class Attachments:
         self._connection_lost(client, event)
         client.via = event.via
         client.traits = traits_of(event)
+        if client.traits.known and not self.tables.simulated and "numeric-selectors" in self.tables.header.capabilities:
+            client.traits = replace(client.traits, keeps_numbers=True)
         client.connection += 1
         client.connects.append(event)
         if event.result == "ok":

@@ -30,6 +30,8 @@ _EXACT: Final = 2**32
 _PROPERTY: Final = re.compile("[a-z]+_[A-Za-z0-9_]*")
 _ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _SAYS_MORE: Final = re.compile(r"\s*(?:[-+]?[\d.].*|true|false|nan|[-+]?inf.*)\s*", re.IGNORECASE)
+#: A number as everybody writes it.
+_PLAIN: Final = re.compile(r"-?\d{1,9}(?:\.\d{1,6})?")
 _FIELDS: Final[dict[str, Operand]] = {
     "kind": lambda event: event.message_kind or None,
     "Kind": lambda _: None,  # names are exact, and nobody sends this one
@@ -62,8 +64,11 @@ def chosen_by(selector: str, send: Send) -> bool | None:
     condition, event = read(selector), send.event
     if condition is None:
         return None
-    headers = event.headers.items()
-    if not send.client.traits.keeps_types and any(n in selector and not isinstance(v, str) for n, v in headers):
+    traits = send.client.traits
+    if not traits.keeps_types and any(
+        name in selector and not isinstance(value, str) and not (traits.keeps_numbers and _PLAIN.fullmatch(str(value)))
+        for name, value in event.headers.items()
+    ):
         return None
     try:
         return condition(event) is True

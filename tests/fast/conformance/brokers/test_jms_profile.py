@@ -40,7 +40,16 @@ def adapter(folder: Path, text: str = TEXT) -> ProfileAdapter:
 
 def test_consumers_ask_for_each_message(tmp_path: Path) -> None:
     found = adapter(tmp_path)
-    assert found.capabilities() == ["browsers", "delay", "ends-durables", "expiry-check", "jms-semantics", "producers", "pull", "ttl"]
+    assert found.capabilities() == [
+        "browsers",
+        "delay",
+        "ends-durables",
+        "expiry-check",
+        "jms-semantics",
+        "producers",
+        "pull",
+        "ttl",
+    ]
     hosts = [HostSpec("b", "broker"), HostSpec("c", "client")]
     steps = [Subscribe(prefetch=10), Subscribe(browser=True), Send(delay_ms=5, ttl_ms=9), Nack()]
     played = found.cast(Program(FORMAT, BrokerSpec(), hosts, [], queues("q0"), list(steps)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.chooser import SeededChooser
@@ -16,7 +17,7 @@ from brokerproof.conformance.facts.selector_grammar import Unreadable
 from brokerproof.conformance.facts.selectors import is_none, read
 from brokerproof.reference_broker.core.message import Message
 from brokerproof.reference_broker.core.selector import BadSelector, parse
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import CAPABILITIES, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -155,6 +156,26 @@ def test_judge_and_broker_read_alike() -> None:
 @pytest.mark.parametrize(("kind", "verdict"), [("a", HOLDS), ("b", FAILS), ("", FAILS)])
 def test_a_selector_rules_out_what_is_not_true(kind: str, verdict: VerdictKind) -> None:
     story = begun().subscribe("c0/1", selector="kind = 'a'").send("p0/1", message_kind=kind).arrive("c0/1", "p0/1")
+    assert said(story, "GEN-020") is verdict
+
+
+@pytest.mark.parametrize(
+    ("words", "seat", "verdict"),
+    [
+        (["numeric-selectors"], 4, HOLDS),
+        (["numeric-selectors"], 5, FAILS),
+        (["numeric-selectors"], 5e20, SILENT),
+        (["numeric-selectors"], True, SILENT),
+        ([], 5, SILENT),
+    ],
+)
+def test_numbers_that_travel_as_texts_are_judged_where_a_probe_saw_how_they_are_read(
+    words: list[str], seat: float, verdict: VerdictKind
+) -> None:
+    story = Builder("live")
+    story.header = msgspec.structs.replace(story.header, capabilities=[*CAPABILITIES, *words])
+    story.connect("p0").connect("c0").subscribe("c0/1", selector="seat_no BETWEEN 2 AND 4")
+    story.send("p0/1", headers={"seat_no": seat}).arrive("c0/1", "p0/1")
     assert said(story, "GEN-020") is verdict
 
 
