@@ -321,7 +321,9 @@ def life_counts_from_the_send(facts: Facts, row: Delivery | Send) -> Findings:
     from_ns = min(arrival.t1, max(due.span[0], row.assigned[0]))
     low = facts.broker_clock.bounds_ns(from_ns, arrival.t1, end_seq=arrival.seq)[0]
     asked_ms = send.event.expiration_ms
-    kept = facts.declared.timestamping is None and not may_be_capped(facts, send.event)
+    # Only JMS says that a message tells its expiration.
+    told = arrival.expiration_ms > 0 or facts.promises("jms-semantics")
+    kept = told and facts.declared.timestamping is None and not may_be_capped(facts, send.event)
     if kept and asked_ms > 0 and arrival.expiration_ms != asked_ms:
         yield broken("restarted", send, row, why="its time to live was counted anew")
     elif low >= death.high_ns:
