@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.chaos.scarcity import Descriptors, Disk, Memory, Processor
 from brokerproof.conformance.experiment import operations as ops
+from brokerproof.conformance.experiment.history import Fault
 from brokerproof.conformance.worlds.live import clocks
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, TOLERANCE_MS
 from brokerproof.conformance.worlds.port import NotOfferedError
@@ -47,6 +48,15 @@ class Faults:
         self.spoilt: list[str] = []
         #: Of what the first broker has too little.
         self._scarce: dict[str, Descriptors | Disk | Memory | Processor] = {}
+
+    def heal(self) -> None:
+        """Links are as good as new, and tell what they were."""
+        for name, path in self.hosts.paths.items():
+            self.hosts.spare(name)
+            link = self._state.client(name).link
+            for mode in link.modes():
+                now_ns, evidence = self.hosts.rate.now_ns(), path.evidence_of(mode, link)
+                self.hosts.put(Fault, now_ns, now_ns, "", fault=mode, link=name, evidence=evidence)
 
     def check(self, operation: ops.Operation) -> None:
         """Raises ``NotOfferedError`` for what cannot be done to the broker's process now."""

@@ -27,7 +27,6 @@ from brokerproof.conformance.agents.kinds import JMS, STOMP
 from brokerproof.conformance.agents.protocol import AgentError
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.configuration import stomp_beat_ms
-from brokerproof.conformance.experiment.history import Fault
 from brokerproof.conformance.experiment.steps.fault import Reset, Stall
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.worlds.live.clocks import NS_PER_MS, HostClock
@@ -462,12 +461,8 @@ class LivePort:
     # -- waiting
 
     def heal(self) -> None:
-        for name, path in self.hosts.paths.items():
-            self.hosts.spare(name)
-            link = self._state.client(name).link
-            for mode in link.modes():
-                now_ns, evidence = self._rate.now_ns(), path.evidence_of(mode, link)
-                self.hosts.put(Fault, now_ns, now_ns, "", fault=mode, link=name, evidence=evidence)
+        self._faults.heal()
+        self._quiet.await_published(self.declared().lateness_ms, lambda: self._is_over_budget(0))
 
     def turn(self, until_ns: int) -> bool:
         return self.hosts.turn(until_ns)

@@ -11,6 +11,8 @@ Rules
   for already is not waited for again. Behind a slow link that time begins when rest is asked for.
 * A machine that is late may make a broker stand still in the middle, and a delay may end then: figures that are others
   when they are read than they were at rest, or beside which something arrived (``has_moved``), are not those of rest.
+* Of a topic nobody tells figures: once, when all is healed, is waited for as long as what was published may be late
+  at a consumer that is still without it. Whether its selector wanted that is not asked.
 * Where others use the broker, too, what it counts in all, and in the queue of all dead letters, says nothing of a run.
 """
 
@@ -20,8 +22,12 @@ from typing import TYPE_CHECKING
 
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.history import Arrive, Send, Subscribe
+from brokerproof.conformance.worlds.live.clocks import NS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerproof.conformance.experiment.state import WorldState
     from brokerproof.conformance.worlds.live.bridge import LiveBridge
     from brokerproof.conformance.worlds.live.hosts import Hosts
@@ -34,6 +40,8 @@ SILENT_MS = 200
 #: Figures that may change although they stand still.
 DOUBTFUL_MS = 600
 _POLL_MS = 10
+#: Beyond what a broker may be late.
+_MARGIN_MS = 50
 
 
 class Quiet:
@@ -75,6 +83,35 @@ class Quiet:
                     return all(at_rest)
             if now_ns > deadline_ns:
                 return False
+
+    def await_published(self, late_ms: int, is_over: Callable[[], bool]) -> None:
+        """Wait while what was published may still be on its way, ``late_ms`` at most; ``is_over``: no longer."""
+        hosts = self._hosts
+        while (last_ns := self._published_ns()) and not is_over():
+            if hosts.run_ns(hosts.rate.now_ns()) >= last_ns + (late_ms + _MARGIN_MS * hosts.rate.times) * NS_PER_MS:
+                return
+            hosts.pump_for(_MARGIN_MS * hosts.rate.times)
+
+    def _published_ns(self) -> int:
+        """When the last message was sent that an open consumer of its topic is without; 0: there is none."""
+        kind, events = self._state.destinations.kind, self._hosts.recorder.events
+        open_ = {one.name: one.dest for client in self._state.clients for one in client.consumers}
+        topics = {name: dest for name, dest in open_.items() if kind(dest) == "topic"}
+        if not topics:
+            return 0
+        arrived = {(event.consumer, event.message) for event in events if isinstance(event, Arrive)}
+        since_ns = {event.consumer: event.t1 for event in events if isinstance(event, Subscribe)}
+        sent = [event for event in events if isinstance(event, Send) and event.result == "ok" and event.tx is None]
+        lacks = [
+            send.t1
+            for send in sent
+            for name, dest in topics.items()
+            if dest == send.dest
+            and not send.delay_ms
+            and since_ns.get(name, send.t0) < send.t0
+            and (name, send.message) not in arrived
+        ]
+        return max(lacks, default=0)
 
     def has_moved(self, dest: str | None, broker: str, figures: dict[str, int] | None) -> bool:
         """Whether these, just read, are not the figures that were at rest, or something arrived meanwhile."""

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from brokerproof.chaos.rates import Rate
+from brokerproof.conformance.experiment.destinations import Destination, Destinations
+from brokerproof.conformance.experiment.history import Arrive, Send, Subscribe
 from brokerproof.conformance.worlds.live.quiet import DOUBTFUL_MS, QUIET_MS, SILENT_MS, Quiet
+from brokerproof.conformance.worlds.port import Recorder
 
 NS_PER_MS = 1_000_000
 
@@ -161,3 +164,29 @@ def test_figures_that_are_others_when_they_are_read_were_not_at_rest() -> None:
     assert not quiet.has_moved(None, "b", {"memory_percent": 3})
     hosts.arrivals += 1
     assert quiet.has_moved("q0", "b", {"size": 9, "in_flight": 6, "dispatched": 6})
+
+
+@pytest.mark.parametrize(
+    ("dest", "sent", "arrived", "waited_ms"),
+    [
+        ("t0", ["p0/1", "p0/2"], ["p0/2"], 1050),
+        ("t0", ["p0/1", "p0/2"], ["p0/1", "p0/2"], 0),
+        ("q0", ["p0/1"], [], 0),
+    ],
+)
+def test_what_was_published_and_did_not_come_is_waited_for(
+    dest: str, sent: list[str], arrived: list[str], waited_ms: int
+) -> None:
+    hosts: Any = Hosts(None, silent_ms=0)
+    hosts.run_ns, hosts.recorder = int, Recorder()
+    quiet, now_ns = quiet_of(hosts, dest=dest), hosts.clock.now_ns
+    quiet._state.destinations = Destinations([Destination("q0", "queue"), Destination("t0", "topic")])
+    hosts.recorder.put(Subscribe, now_ns - 9, now_ns - 8, "c0", result="ok", consumer="c0/1", dest=dest, prefetch=1)
+    for message in sent:
+        hosts.recorder.put(Send, now_ns - 2, now_ns, "p0", result="ok", message=message, dest=dest)
+    for message in arrived:
+        hosts.recorder.put(Arrive, now_ns, now_ns, "c0", consumer="c0/1", message=message, dest=dest)
+    quiet.await_published(1000, lambda: False)
+    assert hosts.waited_ms == waited_ms
+    quiet.await_published(1000, lambda: True)
+    assert hosts.waited_ms == waited_ms
