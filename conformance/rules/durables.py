@@ -85,7 +85,8 @@ def returned_comes_first(facts: Facts, session: Session) -> Findings:
     for delivery in session.deliveries:
         send, event = delivery.send, delivery.send.event
         # What was rejected may come after a pause, behind others.
-        if not taken(send) or send.timed or session.seen[send.message] is not delivery or delivery.copy.rejected:
+        rejected = delivery.copy.rejected or any(one.requeued for one in delivery.copy.deliveries)
+        if not taken(send) or send.timed or session.seen[send.message] is not delivery or rejected:
             continue
         key = (event.dest, event.host, event.priority, event.persistent)
         before = newest.get(key)

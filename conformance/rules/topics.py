@@ -5,6 +5,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.deliveries import repeated
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import first_from, roomy_ns, unseen_ns
@@ -137,7 +138,7 @@ def nothing_else(facts: Facts, delivery: Delivery) -> Findings:
     first = next(one for one in (*delivery.copy.deliveries, delivery) if one.session is session)
     if at == DEAD_LETTERS or facts.names.pattern(at) != session.dest.name:
         yield broken("strange", session, delivery)
-    elif topic and first is not delivery:
+    elif topic and first is not delivery and repeated(facts, first, delivery):
         yield broken("twice", first, delivery)
     else:
         yield held("covered", "from a topic" if topic else "from a queue")
