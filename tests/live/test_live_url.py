@@ -39,6 +39,7 @@ OFFERED = {
     "durables",
     "monitor",
     "nack",
+    "numeric-selectors",
     "persistent",
     "prefetch",
     "selectors",
