@@ -35,6 +35,10 @@ FIGURES = (
 )
 _SECRET = re.compile(r"env:([A-Za-z_]\w*)")
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
+#: How msgspec calls an entry of a table, and types.
+_SOME = "[...]"
+_GOT = re.compile(r"got `(\w+)`")
+_TYPES = {dict: "object", list: "array", str: "str", bool: "bool", int: "int", float: "float"}
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -314,6 +318,10 @@ def _said(error: str, raw: dict[str, Any]) -> str:
     value: Any = raw
     for part in filter(None, re.split(r"[.\[\]]", place)):
         value = value.get(part) if isinstance(value, dict) else value[int(part)] if part.isdigit() else None
+    got = _GOT.search(error)
+    if place.endswith(_SOME) and isinstance(value, dict) and got is not None:
+        key = next((key for key, one in value.items() if _TYPES.get(type(one)) == got[1]), _SOME)
+        place, value = f"{place.removesuffix(_SOME)}.{key}", value.get(key)
     words = _words(place)
     if words and isinstance(value, str):
         return f"{place}: {value!r} is none; {suggestion(value, words)}known: {', '.join(words)}"

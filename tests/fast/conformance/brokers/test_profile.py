@@ -616,3 +616,22 @@ def test_a_broker_is_ready_when_it_lets_in_whom_the_profile_names(monkeypatch: p
     asked.clear()
     with pytest.raises(NotReady, match=r"who are you\?; is it running, and are login and passcode right\?\nnot ready"):
         CommandLauncher._await_login(launcher, Access(port=1, login="wrong"))
+
+
+@pytest.mark.parametrize(
+    ("line", "shows"),
+    [
+        (
+            "[names.stomp]\nheaders = { delay = '', group = { name = 'g' } }",
+            "names.stomp.headers.group: Expected `str`, got",
+        ),
+        ("[counters]\nkind = 'http'\nmap = { size = 3 }", "counters.map.size: Expected `str`, got `int` (it is 3)"),
+        ("[settings]\nredelivery = 3", "settings.redelivery: Expected `array`, got `int` (it is 3)"),
+    ],
+)
+def test_an_entry_of_a_table_that_is_wrong_is_named(line: str, shows: str) -> None:
+    text = (
+        f'format = "brokerproof/broker/1"\nname = "x"\n[endpoints]\nstomp = {{ url = "stomp://127.0.0.1:1" }}\n{line}\n'
+    )
+    with pytest.raises(UsageError, match=re.escape(shows)):
+        parse_profile(text, "x.toml", Path())
