@@ -25,8 +25,8 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 DELAY_S = 1.0
 #: Between two lines where there is no terminal, in seconds.
 LINE_S = 10.0
-#: The pace is that of the time since the first of so many parts of it.
-TICKS = 10
+#: How much of that says nothing of the pace: what does not fit is done at once.
+UNPACED_S = 1.0
 
 
 class Bar:
@@ -127,14 +127,11 @@ class ProgressWriter(Writer):
             self._bar.close()
 
     def _lines(self, total: int, start: float) -> None:
-        ticks, before = 0, self._done
-        while not self._ended.wait(LINE_S / TICKS):
-            ticks += 1
-            if ticks % TICKS:
-                # What does not fit is done at once, and says nothing of the pace.
-                before = self._done if ticks % TICKS == 1 else before
-                continue
-            pace = (self._done - before) / (LINE_S * (TICKS - 1) / TICKS)
+        while not self._ended.wait(UNPACED_S):
+            before, paced_s = self._done, LINE_S - UNPACED_S
+            if self._ended.wait(paced_s):
+                return
+            pace = (self._done - before) / paced_s
             sys.stderr.write(said(self._label, self._done, total, time.monotonic() - start, pace) + "\n")
             sys.stderr.flush()
 
