@@ -305,8 +305,7 @@ class AsyncAgent(ABC):
                 text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
                 raise RefusedError("unknown-message", text)
             accept = isinstance(operation, ops.Ack)
-            tx = operation.tx if isinstance(operation, ops.Ack) else ""
-            return self.settle([self.held.pop(name) for name in names], accept=accept, tx=tx), {}
+            return self.settle([self.held.pop(name) for name in names], accept=accept, tx=operation.tx), {}
         return self.other(operation), {}
 
     def _wait(self, key: Hashable, waiting: Waiting) -> None:

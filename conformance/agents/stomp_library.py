@@ -105,8 +105,8 @@ class StompLibrary(Library):
         known = [self._next(key, ranged=ranged) for key in keys]
         if isinstance(operation, ops.Nack):
             for delivery in known[:-1]:
-                self._stomp.nack(delivery)
-            return self._stomp.nack(known[-1], receipt=True)
+                self._stomp.nack(delivery, transaction=operation.tx)
+            return self._stomp.nack(known[-1], transaction=operation.tx, receipt=True)
         if operation.mode == "individual":
             for delivery in known[:-1]:
                 self._stomp.ack(delivery, transaction=operation.tx)

@@ -252,6 +252,7 @@ class ActiveMQAdapter(Adapter):
                 delay_max_ms=0,
                 timestamping=stamping,
                 redeliveries_max=-1,
+                transacted_nacks=False,
             ),
         )
 

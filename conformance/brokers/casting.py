@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokerproof.conformance.brokers.apart import with_dead_letters_apart
+from brokerproof.conformance.brokers.apart import ACTIVEMQ, Letters
 from brokerproof.conformance.brokers.selector_forms import Language
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
@@ -79,14 +79,14 @@ def cast(
     delay_clock: str = "elapsed",
     language: Language = Language(),  # noqa: B008 - it is immutable
     versions: Collection[str] = (),
-    apart: bool = False,
+    letters: Letters = ACTIVEMQ,
 ) -> Program:
     """The same program for a broker that offers these capabilities to clients of these kinds. ``stamps``: it knows an
     expiration by the sender's clock; ``queues``: it has any; ``life_unit_ms``: it counts a message's life in these;
     ``pulls``: its consumers ask for each message; ``delay_clock``: a delay is an instant of the producer's clock
     (``producer-wall``) or of the broker's (``broker-wall``), which is the same as long as all clocks are right;
     ``language``: that of its selectors; ``versions``: of STOMP that it speaks beside the newest;
-    ``apart``: each queue has dead letters of its own.
+    ``letters``: what becomes of what dies there.
     """
     only = next(iter(vias))
     hosts = [
@@ -129,11 +129,11 @@ def cast(
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations
     ]
-    broker = program.broker
-    if apart:
-        broker = msgspec.structs.replace(broker, policies=with_dead_letters_apart(broker.policies))
+    if letters.apart:
         named = {DEAD_LETTERS: LETTERS}
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
+    broker = letters.applied(program.broker)
+    broker = msgspec.structs.replace(broker, transacted_nacks="transacted-nacks" in capabilities)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
 
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 import msgspec
 
 from brokerproof.chaos.brokers.archives import FORMS, is_wanted
+from brokerproof.conformance.brokers.apart import Letters
 from brokerproof.conformance.brokers.switches import BESIDE
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -184,6 +185,7 @@ class Promises(_Table, frozen=True):
     requirements: list[str] = []
     capabilities: list[str] | None = None
     reject: Literal["redeliver", "dead-letter", "drop"] | None = None
+    expired: Literal["dead-letter", "elsewhere"] = "dead-letter"
     redeliveries_max: Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None = None
     prefetch: Annotated[int, msgspec.Meta(ge=1)] | Literal["unlimited", "ignored"] | None = None
     heart_beat_grace: Annotated[float, msgspec.Meta(ge=1)] | None = None
@@ -229,6 +231,11 @@ class Profile(_Table, frozen=True):
     promises: Promises = Promises()
     tolerances: Tolerances = Tolerances()
     known: KnownFile | None = None
+
+    @property
+    def letters(self) -> Letters:
+        """What becomes of what dies on it; only STOMP has names for dead letters apart."""
+        return Letters(self.names.stomp.apart, self.promises.expired == "dead-letter")
 
     @property
     def restarts(self) -> bool | Literal["stop"]:

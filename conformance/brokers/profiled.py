@@ -321,7 +321,7 @@ class ProfileAdapter(Adapter):
         return fitting.fitted(program, seed, self.located.profile, self.capabilities(), self._settings)
 
     def cast(self, program: Program) -> Program:
-        plays = self._plays
+        plays, letters = self._plays, self.located.profile.letters
         kind = next(iter(plays.values()))
         return casting.cast(
             program,
@@ -334,7 +334,7 @@ class ProfileAdapter(Adapter):
             delay_clock=self.located.profile.promises.delay_clock,
             language=self.language(),
             versions=self._versions(program) if kind == STOMP else (),
-            apart=kind == STOMP and self._names(kind).apart,
+            letters=letters if kind == STOMP else letters._replace(apart=False),
         )
 
     def _versions(self, program: Program) -> set[str]:

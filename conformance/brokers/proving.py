@@ -124,10 +124,10 @@ def _marks(adapter: ProfileAdapter) -> Proof:
 
 
 def _answers(adapter: ProfileAdapter) -> Proof:
-    found = adapter.found()
+    found, asked = adapter.found(), _asked(adapter)
     if adapter.located.profile.promises.capabilities is None:
         for capability, line in said(adapter.located.profile).items():
-            if capability in found.asked and capability not in found.capabilities:
+            if capability in asked and capability not in found.capabilities:
                 return Proof(line, "wrong", f"it promises {capability}, and a probe says that it does not")
     return Proof("endpoints.stomp", "ok", f"it answers; found: {', '.join(found.capabilities) or 'nothing'}")
 
@@ -233,14 +233,21 @@ def check_figures(adapter: ProfileAdapter) -> None:
         raise SuiteProblem(str(adapter.located.wrong(proof.line, proof.text)))
 
 
+def _asked(adapter: ProfileAdapter) -> set[str]:
+    """Which capabilities a probe knows. That of dead letters rejects one message and lets another expire, so it says
+    nothing unless both become one.
+    """
+    found, promises = adapter.found(), adapter.located.profile.promises
+    silent = promises.reject in {"redeliver", "drop"} or promises.expired == "elsewhere"
+    return set(found.asked) - ({"dead-letter"} if silent else set[str]()).difference(found.capabilities)
+
+
 def _claims(adapter: ProfileAdapter) -> Proof:
     profile, found = adapter.located.profile, adapter.found()
     claimed = profile.promises.capabilities or []
-    # Where a rejection makes no dead letter, its probe says nothing of what expires; where no header says that a
-    # message is persistent, a restart shows it.
-    unasked = {"dead-letter"} if profile.promises.reject in {"redeliver", "drop"} else set[str]()
-    unasked |= {"persistent"} if profile.restarts else set()
-    asked = set(found.asked) - unasked.difference(found.capabilities)
+    # Where no header says that a message is persistent, a restart shows it.
+    unasked = {"persistent"} if profile.restarts else set[str]()
+    asked = _asked(adapter) - unasked.difference(found.capabilities)
     absent = [word for word in claimed if word in asked and word not in found.capabilities]
     if absent:
         told = [f"{word} ({MEANT[word]})" if word in MEANT else word for word in absent]

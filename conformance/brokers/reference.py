@@ -226,6 +226,7 @@ def configuration(broker: BrokerSpec, name: str = "b") -> str:
         f"delay_support = {_toml(broker.delay_support)}",
         f"max_delay_ms = {broker.delay_max_ms}",
         f"redeliveries_max = {-1 if broker.redeliveries_max is None else broker.redeliveries_max}",
+        f"transacted_nacks = {_toml(broker.transacted_nacks)}",
         f"mqsc = {_toml(broker.mqsc)}",
     ]
     lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]

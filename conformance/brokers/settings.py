@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from brokerproof.conformance.brokers.apart import OWN
+from brokerproof.conformance.brokers.apart import ACTIVEMQ, Letters
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SWEEP = "expire_period_ms"
 _UNASKED = {"generation", "policies"}
+#: What nobody need tell a broker: it does so, or programs do without.
+_UNTOLD = {_SWEEP, "transacted_nacks"}
 _OF_BROKER = [name for name in BrokerSpec.__struct_fields__ if name not in _UNASKED]
 _OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
 _SHARED = set(_OF_BROKER) & set(_OF_POLICY)
@@ -52,15 +54,17 @@ class Asked(msgspec.Struct, eq=False):
         return {**told, "match": self.match} if self.match else told
 
 
-def asked(spec: BrokerSpec, *, apart: bool = False) -> Iterator[Asked]:
-    """Everything that differs from the defaults, and each policy's sweep. ``apart``: dead letters are, by default."""
+def asked(spec: BrokerSpec, letters: Letters = ACTIVEMQ) -> Iterator[Asked]:
+    """Everything that differs from the defaults, and each policy's sweep. ``letters``: what becomes of what dies
+    there without being told.
+    """
     plain, policy = BrokerSpec(), PolicySpec()
     for name in _OF_BROKER:
         if getattr(spec, name) != getattr(plain, name):
             yield Asked(name, "", getattr(spec, name))
     for entry in spec.policies:
         for name in _OF_POLICY:
-            if name == "dead_letter" and apart and getattr(entry, name) in OWN:
+            if name == "dead_letter" and letters.needless(spec, entry.dead_letter):
                 continue
             if name == _SWEEP or getattr(entry, name) != getattr(policy, name):
                 yield Asked(name, entry.match, getattr(entry, name))
@@ -75,7 +79,7 @@ class Settings:
         table = located.profile.settings
         assert not isinstance(table, str), "a class takes the place of this one"
         self._table = table
-        self._apart = located.profile.names.stomp.apart
+        self._letters = located.profile.letters
         for word in table:
             if word not in WORDS:
                 text = f"no program asks for it; {suggestion(word, WORDS)}known: {', '.join(WORDS)}"
@@ -87,8 +91,8 @@ class Settings:
     def lacking(self, spec: BrokerSpec, *, keeps: bool = False, stamps: bool = False) -> list[str]:
         """What this broker cannot be told, by name. ``keeps``: messages outlive its process; ``stamps``: it stamps."""
         found = []
-        for one in asked(spec, apart=self._apart):
-            if one.word == _SWEEP or (one.word == "persistent" and keeps) or self._always(one.word):
+        for one in asked(spec, self._letters):
+            if one.word in _UNTOLD or (one.word == "persistent" and keeps) or self._always(one.word):
                 continue
             if one.word == "timestamping" and stamps and one.value == TimeStampingSpec():
                 continue
@@ -117,7 +121,7 @@ class Settings:
             filled(text, one.values(), self._located, f"settings.{one.word}")
             for one in asked(
                 msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator)),
-                apart=self._apart,
+                self._letters,
             )
             for text in self._words(one) or ()
         ]
@@ -128,6 +132,7 @@ class Settings:
         kept = {one.word: one.value for one in told if self._words(one) is not None}
         if stamps:
             kept.setdefault("timestamping", TimeStampingSpec())
+        kept.setdefault("transacted_nacks", spec.transacted_nacks)  # as ``casting.py`` found
         sweeps = _SWEEP in self._table
         policies = [entry if sweeps else msgspec.structs.replace(entry, expire_period_ms=0) for entry in spec.policies]
         return BrokerSpec(**{"generation": dict(generation), "policies": policies, **kept})

@@ -67,6 +67,7 @@ CAPABILITIES = [
     "timestamping",
     "temporaries",
     "topics",
+    "transacted-nacks",
     "transactions",
     "ttl",
     "virtual-topics",

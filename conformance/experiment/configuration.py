@@ -117,6 +117,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     delay_max_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: How often it delivers a message again, to whomever, before it gives it up (a dead letter, or gone); -1: for ever.
     redeliveries_max: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    #: Whether a NACK may be part of a transaction, as STOMP 1.2 says; ActiveMQ refuses it.
+    transacted_nacks: bool = False
     #: Generation ``delay`` "ibm-mq": the commands that define its objects.
     mqsc: list[str] = []
     #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.

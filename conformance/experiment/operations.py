@@ -213,11 +213,12 @@ class Ack(ClientOperation, frozen=True, kw_only=True, tag="ack"):
 
 
 class Nack(ClientOperation, frozen=True, kw_only=True, tag="nack"):
-    """Reject these messages (STOMP NACK, OpenWire POISON), outside of any transaction."""
+    """Reject these messages (STOMP NACK, OpenWire POISON), as part of ``tx``; OpenWire knows it outside of any only."""
 
     host: str = ""
     consumer: str
     messages: list[str]
+    tx: str = ""
 
 
 class Acknowledge(ClientOperation, frozen=True, kw_only=True, tag="acknowledge"):

@@ -121,6 +121,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             zones={host.name: host.clock.zone_hours for host in self.hosts if host.clock.zone_hours},
             delay_max_ms=broker.delay_max_ms,
             redeliveries_max=broker.redeliveries_max,
+            transacted_nacks=broker.transacted_nacks,
             mqsc=broker.mqsc,
             monitor={
                 host.name: effective

@@ -154,8 +154,10 @@ class WorldState:
         dead_letters: Sequence[str] = (),
         persistent: bool = False,
         durable: bool = False,
+        transacted_nacks: bool = False,
     ) -> None:
         self.persistent = persistent
+        self.transacted_nacks = transacted_nacks
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
         self.durable = durable
@@ -238,10 +240,10 @@ class WorldState:
     def _begun_to_settle(self, operation: ops.Ack | ops.Nack | ops.Acknowledge) -> None:
         consumer = self.client(operation.host).consumer(operation.consumer)
         assert consumer is not None, "steps name open consumers"
-        if isinstance(operation, ops.Ack):
+        if isinstance(operation, ops.Acknowledge):  # messages without a name of ours, such as advisories, count as one
+            consumer.settle(operation.settled())
+        else:
             consumer.settle(operation.messages, operation.tx)
-        else:  # messages without a name of ours, such as advisories, count as one
-            consumer.settle(operation.messages if isinstance(operation, ops.Nack) else operation.settled())
 
     def happened(self, operation: ops.Operation, *, connected: bool = True) -> None:
         """It was done, or may have been. ``connected``: its host still is."""

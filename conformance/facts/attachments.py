@@ -37,6 +37,7 @@ from brokerproof.conformance.facts.settling import (
     expect_no_dead_letter,
     give_back,
     no_longer_open,
+    reject,
     release,
     settle,
     spend,
@@ -92,6 +93,7 @@ class Attachments:
                 unpledge(delivery)
                 if transaction.committed is False and not transaction.mixed:
                     give_back(self.tables, delivery, transaction)
+            reject(self.tables, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
                 if send.event.result == "ok" and not asked:

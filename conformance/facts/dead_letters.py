@@ -5,7 +5,7 @@ from __future__ import annotations
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Nack
 from brokerproof.conformance.facts.absence import drained, is_stuck, maybe_swallowed
-from brokerproof.conformance.facts.deliveries import may_be_given_up, moves, settled
+from brokerproof.conformance.facts.deliveries import final, may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import dead, death_of, maybe_timed_out
 from brokerproof.conformance.facts.presence import gone_ns, rest_after, settles_unseen
 from brokerproof.conformance.facts.rows import Copy, Delivery, Send
@@ -13,14 +13,20 @@ from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.facts.tables import Tables
 
 
-def rejection(tables: Tables, copy: Copy) -> Delivery | None:
-    """The delivery whose confirmed rejection was the end of a copy."""
+def rejection(tables: Tables, copy: Copy) -> tuple[Delivery, Nack] | None:
+    """The delivery whose confirmed rejection was the end of a copy, and the request."""
     for delivery in copy.deliveries if copy.rejected else ():
-        settlement = delivery.settlement
+        settlement = final(tables, delivery)
         ends = delivery.dest is copy.dest and copy.dest.applied.entry.redelivery is None
         if ends and isinstance(settlement, Nack) and settlement.result == "ok" and settled(tables, delivery):
-            return delivery
+            return delivery, settlement
     return None
+
+
+def rejected_during(tables: Tables, nack: Nack) -> Span:
+    """When the broker carried it out: between the request and the answer, or that to the commit."""
+    end = tables.transactions[nack.tx].end if nack.tx is not None else None
+    return nack.t0, nack.t1 if end is None else end.t1
 
 
 def maybe_rejected(copy: Copy) -> bool:

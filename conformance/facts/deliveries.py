@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Discard, Nack, Operate
+from brokerproof.conformance.experiment.history import Ack, Discard, Nack, Operate
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Copy, Delivery, Session
 from brokerproof.conformance.facts.settling import gave_up, rolled_back
@@ -55,9 +55,23 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     for delivery in (first, second) if one is other else (first,):
         for event in delivery.settlements:
             was_end = delivery.state == SETTLED and delivery.settlements[-1] is event
-            if isinstance(event, Nack) and not was_end and event.t0 <= second.event.t1:
+            if not isinstance(event, Nack) or was_end or _is_undone(tables, event):
+                continue
+            if event.t0 <= second.event.t1:
                 return False
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
+
+
+def final(tables: Tables, delivery: Delivery) -> Ack | Nack | Discard | None:
+    """Its settlement that was not rolled back: the first."""
+    for event in (delivery.settlement, *delivery.settlements):
+        if event is None or isinstance(event, Discard) or not _is_undone(tables, event):
+            return event
+    return None
+
+
+def _is_undone(tables: Tables, event: Ack | Nack) -> bool:
+    return event.tx is not None and tables.transactions[event.tx].committed is False
 
 
 def came_back(delivery: Delivery) -> bool:

@@ -389,7 +389,8 @@ class Recording:
             self._settled_by(delivery, event)
             if isinstance(event, Nack) and not twin and requeue(tables, delivery, event):
                 continue
-            for one in self._meant(event.consumer, message) if isinstance(event, Nack) else ():
+            waits = tables.declared.transacted_nacks and transaction is not None and event.result == "ok" and not twin
+            for one in self._meant(event.consumer, message) if isinstance(event, Nack) and not waits else ():
                 one.copy.rejected = one.copy.rejected or not one.is_dead_letter  # also if it was refused: who knows
             if event.result == "fail":
                 if delivery.state != HELD or not delivery.rollbacks:  # what was rolled back stays as it was

@@ -300,6 +300,29 @@ def give_back(tables: Tables, delivery: Delivery, transaction: Transaction) -> N
         come_back(tables, delivery)
 
 
+def rejections(transaction: Transaction) -> list[tuple[Delivery, Nack]]:
+    """What was rejected in it, for certain, and by which NACK."""
+    found = []
+    for delivery in transaction.settled:
+        said = [one for one in delivery.settlements if isinstance(one, Nack) and one.tx == transaction.name]
+        found += [(delivery, one) for one in said[:1]]
+    return found
+
+
+def reject(tables: Tables, transaction: Transaction) -> None:
+    """It has ended, and unless it was rolled back for certain what it rejected may be rejected."""
+    if transaction.committed is False:
+        return
+    for delivery, _ in rejections(transaction):
+        if transaction.committed and "requeue" in tables.header.capabilities:
+            # As after a rollback, it is the broker's again.
+            delivery.rollbacks += 1
+            delivery.undone_ns = min(delivery.undone_ns, transaction.end.t0 if transaction.end is not None else NEVER)
+            spend(tables, delivery.copy)
+        else:
+            delivery.copy.rejected = delivery.copy.rejected or not delivery.is_dead_letter
+
+
 def come_back(tables: Tables, delivery: Delivery) -> None:
     """Its session is gone and left it unsettled."""
     ledger = delivery.dest.ledger

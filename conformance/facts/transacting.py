@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Abort, Begin, Commit, Nack
 from brokerproof.conformance.facts.attachments import heard
+from brokerproof.conformance.facts.deliveries import final
 from brokerproof.conformance.facts.rows import SETTLED, Delivery, Send, Transaction
-from brokerproof.conformance.facts.settling import accept, no_longer_open, roll_back, settle, unpledge
+from brokerproof.conformance.facts.settling import accept, no_longer_open, reject, roll_back, settle, unpledge
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -64,6 +65,7 @@ def end(tables: Tables, event: Commit | Abort) -> None:
         elif send.event.result == "ok":
             accept(tables, send, (event.t0, event.t1))
     _settlements_ended(tables, transaction)
+    reject(tables, transaction)
 
 
 def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
@@ -77,7 +79,7 @@ def _settlements_ended(tables: Tables, transaction: Transaction) -> None:
             roll_back(tables, delivery, end_ns, mixed=transaction.mixed)
         elif delivery.session.end and not tables.promises("jms-semantics"):
             continue  # what its consumer had may have gone back when it left, and STOMP does not say otherwise
-        elif not isinstance(delivery.settlement, Nack) or ends_by_reject(tables, delivery):
+        elif not isinstance(final(tables, delivery), Nack) or ends_by_reject(tables, delivery):
             settle(tables, delivery, SETTLED)
     for delivery in transaction.tried:
         delivery.dest.ledger.stirred = True

@@ -291,6 +291,23 @@ def rejections(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     return steps
 
 
+def transacted_rejections(chooser: Chooser, shape: Shape) -> list[AnyStep]:
+    """Messages are rejected and acknowledged in a transaction, which ends, or is lost."""
+    dest, who = dest_of(chooser, shape), _host(chooser, shape)
+    count = 2 + chooser.below(3)
+    steps: list[AnyStep] = [
+        Subscribe(host=who, dest=dest, prefetch=10, ack=("individual", "client")[chooser.below(2)]),
+        Send(host=_host(chooser, shape), dest=dest, count=count),
+        Take(host=who, deadline_ms=50, count=count),
+    ]
+    for _ in range(1 + chooser.below(3)):
+        steps += [Begin(host=who), Nack(host=who, upto=chooser.below(2))]
+        steps += [Ack(host=who, upto=chooser.below(2))] if chooser.flag(40) else []
+        ends = (Commit(host=who), Rollback(host=who), Rollback(host=who), Leave(host=who, how="drop"))
+        steps += [ends[chooser.below(4)], Take(host=_host(chooser, shape), deadline_ms=50)]
+    return [*steps, Settle()]
+
+
 def giving_up(chooser: Chooser, shape: Shape) -> list[AnyStep]:
     """A transaction is rolled back so often that a client library gives the message up."""
     dest, who = dest_of(chooser, shape), _host(chooser, shape)
@@ -369,6 +386,7 @@ TEMPLATES_OF: dict[str, tuple[Template, ...]] = {
     "raw-peers": (raw_peers,),
     "pauses": (standing_still,),
     "acknowledgements": (past_the_library,),
+    "transacted-nacks": (transacted_rejections,),
     "redelivery": (rejections,),
 }
 

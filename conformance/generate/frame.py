@@ -65,6 +65,7 @@ SETTINGS: Final = (
     "slow-links",
     "encoded",
     "queue-managers",
+    "transacted-nacks",
 )
 #: Feature of steps -> settings without which it is about nothing.
 IMPLIED: Final[dict[str, tuple[str, ...]]] = {
@@ -82,6 +83,7 @@ IMPLIED: Final[dict[str, tuple[str, ...]]] = {
     "sizes": ("limits",),
     "parallel": ("several-clients",),
     "queue-managers": ("delays",),
+    "transacted-nacks": ("nacks", "transactions"),
 }
 
 TTLS_MS: Final = (1000, 2000, 120_000, 100, 1, 20_000)
@@ -217,6 +219,8 @@ def _draw_broker(chooser: Chooser, features: tuple[str, ...], dests: list[Destin
         more["delay_max_ms"] = one_of(chooser, (0, 1000, 60_000))
     if "letters" in features and "jms" not in features:  # whose library gives up by itself
         more["redeliveries_max"] = one_of(chooser, (None, 1, None, 3))
+    if "transacted-nacks" in features:
+        more["transacted_nacks"] = True
     if "disk" in features:
         more["store_limit_bytes"] = one_of(chooser, DISK_BYTES)
         more["temp_limit_bytes"] = one_of(chooser, DISK_BYTES)

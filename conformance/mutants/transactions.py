@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants.registry import Mutant, fresh
-from brokerproof.reference_broker.core.acknowledgement import Acknowledgement, Rule
+from brokerproof.reference_broker.core.acknowledgement import BY_ONE, RANGE, Acknowledgement, Rule
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.deadletter import DeadLetter
+from brokerproof.reference_broker.core.destination import POISONED
 from brokerproof.reference_broker.core.effects import Effect
 from brokerproof.reference_broker.core.events import POISON, REDELIVERED, STANDARD, Ack, Event, Purge
 from brokerproof.reference_broker.core.in_flight import Counters, InFlight
@@ -80,6 +81,29 @@ class ForgetsAcknowledgements(Resolution):
 
     def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
         return [], transaction.sends
+
+
+class RejectsAtOnce(Acknowledgement):
+    """What is rejected in a transaction is a dead letter at once."""
+
+    def rule(self, kind: int) -> Rule | None:
+        if kind == POISON:
+            return Rule("POISON", RANGE, POISONED, BY_ONE)
+        return super().rule(kind)
+
+
+class RejectsOnRollback(Resolution):
+    """A rollback carries out what was rejected."""
+
+    def rolled_back(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        return [one for one in transaction.pending_acks if one.rule.outcome == POISONED], []
+
+
+class ForgetsRejections(Resolution):
+    """A commit leaves what was rejected to its consumer."""
+
+    def committed(self, transaction: Transaction) -> tuple[list[PendingAck], list[HeldSend]]:
+        return [one for one in transaction.pending_acks if one.rule.outcome != POISONED], transaction.sends
 
 
 class DecrementsOnRollback(Resolution):
@@ -297,6 +321,12 @@ ALL = (
            fresh(RedeliveredSettles)),
     Mutant("poison-forgotten", "RDL-007", "What a client gives up gets no dead letter.", "dead_letter",
            ForgetsPoison),
+    Mutant("nacks-of-transactions-at-once", "RDL-030", "A NACK in a transaction acts at once.", "acknowledgement",
+           fresh(RejectsAtOnce)),
+    Mutant("rollbacks-reject", "RDL-030", "A rollback carries out the NACKs of its transaction.", "transaction",
+           fresh(RejectsOnRollback)),
+    Mutant("commits-forget-nacks", "RDL-030", "A commit forgets the NACKs of its transaction.", "transaction",
+           fresh(ForgetsRejections)),
     Mutant("letters-of-one-strategy", "RDL-017", "All dead letters go to the shared queue.", "dead_letter",
            OneStrategy),
     Mutant("letters-exclude-nothing", "RDL-018", "Whatever dies gets a dead letter.", "dead_letter",

@@ -1,12 +1,12 @@
-"""Dead letters: who gets one, where, once, and what it says (RDL-004, -006, -017, -018, -021, -022)."""
+"""Dead letters: who gets one, where, once, and what it says (RDL-004, -006, -017, -018, -021, -022, -030)."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Nack
-from brokerproof.conformance.facts.absence import drained
+from brokerproof.conformance.experiment.history import Discard, Nack
+from brokerproof.conformance.facts.absence import absent, drained
 from brokerproof.conformance.facts.dead_letters import (
     collected,
     is_told,
@@ -14,18 +14,20 @@ from brokerproof.conformance.facts.dead_letters import (
     maybe_rejected,
     names_another,
     owed,
+    rejected_during,
     rejection,
     surely_expired_there,
 )
 from brokerproof.conformance.facts.deaths import may_come_twice
 from brokerproof.conformance.facts.deliveries import moves, repeated
-from brokerproof.conformance.facts.expiration import maybe_expired
+from brokerproof.conformance.facts.expiration import maybe_expired, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.publishing import owed as surely_there
-from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Send, Session, Transaction
 from brokerproof.conformance.facts.selectors import surely_wants
+from brokerproof.conformance.facts.settling import failures, rejections
 from brokerproof.conformance.facts.spans import NEVER, Span
 from brokerproof.conformance.rules.redelivery import resurrected
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
@@ -56,31 +58,77 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
     if isinstance(row, Reading):
         yield from _counted(row)
         return
-    delivery, twice = rejection(facts, row), None if row.dest.topic else _twice(facts, row)
+    twice = None if row.dest.topic else _twice(facts, row)
     if twice is not None and any(isinstance(one.settlement, Nack) for one in row.deliveries):
         yield broken("twice", *twice)
-    if delivery is None or delivery.settlement is None:
+    found = rejection(facts, row)
+    if found is None:
         return
+    delivery, nack = found
     again = resurrected(facts, delivery, row.deliveries.index(delivery))
     if again is not None:
-        yield broken("redelivered", delivery.settlement, again)
+        yield broken("redelivered", nack, again)
     if not row.dest.applied.is_shared():
         return
     copies = row.send.copies.values() if row.dest.topic else (row,)  # nobody knows whose letter one of a topic is
     letters = [letter for copy in copies for letter in copy.dead_letters if letter.dest.name == DEAD_LETTERS]
-    span = (delivery.settlement.t0, delivery.settlement.t1)
+    span = rejected_during(facts, nack)
     if not letters:
         if _is_kept(row) and owed(facts, row, span[1]) and collected(facts, row, DEAD_LETTERS, span):
-            yield broken("no-dead-letter", delivery, delivery.settlement)
+            yield broken("no-dead-letter", delivery, nack)
     elif letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
-        yield broken("expires", delivery.settlement, letters[0])
+        yield broken("expires", nack, letters[0])
     elif is_told(letters[0]) and names_another(letters[0]):
-        yield broken("wrong-origin", delivery, delivery.settlement, letters[0])
+        yield broken("wrong-origin", delivery, nack, letters[0])
     elif is_told(letters[0]) and _alone_without_origin(letters[0]):
-        yield broken("wrong-origin", delivery, delivery.settlement, letters[0], why="others name theirs, it names none")
+        yield broken("wrong-origin", delivery, nack, letters[0], why="others name theirs, it names none")
     else:
         mortal = row.send.mortal
         yield held("dead-lettered", "the rejected message had an expiration" if mortal else "it never expires")
+
+
+def transactions_that_reject(facts: Facts) -> list[Transaction]:
+    """Transactions in which something on a queue was rejected, and whose end is known."""
+    found = [one for one in facts.transactions.values() if one.committed is not None]
+    return [one for one in found if any(not delivery.dest.topic for delivery, _ in rejections(one))]
+
+
+@rule("RDL-030", over=transactions_that_reject, handles=KINDS)
+def rejected_by_the_commit(facts: Facts, transaction: Transaction) -> Findings:
+    """A rejection in a transaction takes effect at its commit, and not at all if it is rolled back."""
+    end = transaction.end if transaction.committed else None
+    undone = "rolled back" if transaction.lost is None else "its connection was lost"
+    for delivery, nack in rejections(transaction):
+        copy = delivery.copy
+        if delivery.dest.topic or delivery.is_dead_letter or moves(copy) or len(copy.send.copies) > 1:
+            continue
+        early = [one for one in copy.dead_letters if end is None or one.event.t1 < end.t0]
+        if early and _died_of(facts, copy, transaction):
+            yield broken("too-early" if end is not None else "buried", delivery, nack, transaction, early[0])
+            return
+        again = None if end is None else resurrected(facts, delivery, copy.deliveries.index(delivery))
+        if again is not None:
+            yield broken("not-rejected", delivery, nack, transaction, again)
+            return
+        back = end is None or "requeue" in facts.header.capabilities
+        if back and delivery.is_latest() and not copy.dead_letters and absent(facts, copy):
+            yield broken("lost", delivery, nack, transaction)
+            return
+        if not copy.dead_letters and end is None:
+            yield held("kept", undone)
+        elif copy.dead_letters or not delivery.is_latest():
+            yield held("rejected", "committed" if end is not None else undone)
+
+
+def _died_of(facts: Facts, copy: Copy, transaction: Transaction) -> bool:
+    """Whether nothing but that transaction can have made a dead letter of a copy."""
+    if facts.redeliveries_max < failures(copy) or may_come_twice(facts, copy):
+        return False
+    settlements = [event for delivery in copy.deliveries for event in delivery.settlements]
+    others = [one for one in settlements if isinstance(one, Nack) and one.tx != transaction.name]
+    if others or any(isinstance(one, Discard) for one in settlements) or (copy.rejected and not transaction.committed):
+        return False
+    return not maybe_timed_out(facts, copy, facts.end_ns)
 
 
 def _alone_without_origin(letter: Delivery) -> bool:
@@ -269,9 +317,9 @@ def letter_on_its_own_queue(facts: Facts, copy: Copy) -> Findings:
 
 def _death(facts: Facts, copy: Copy) -> Span | None:
     """When a dead letter was made of a copy that died for certain, for a reason that its strategy does not exclude."""
-    delivery = rejection(facts, copy)
-    if delivery is not None and delivery.settlement is not None:
-        span = (delivery.settlement.t0, delivery.settlement.t1)
+    found = rejection(facts, copy)
+    if found is not None:
+        span = rejected_during(facts, found[1])
         return span if owed(facts, copy, span[1]) else None
     expires = copy.dest.applied.dead_letter.process_expired and surely_expired_there(facts, copy)
     return (copy.send.event.t0, NEVER) if expires else None

@@ -25,7 +25,6 @@ _PLAIN: Final[dict[type[ops.Operation], type[Event]]] = {
     ops.Commit: events.Commit,
     ops.Abort: events.Abort,
     ops.Leave: events.Leave,
-    ops.Nack: events.Nack,
 }
 #: What a history calls a fault.
 _FAULTS: Final[dict[type[ops.Operation], str]] = {
@@ -131,6 +130,9 @@ class Recording:
     def ack(self, operation: ops.Ack) -> Event:
         return self.put_result(events.Ack, operation, tx=operation.tx or None)
 
+    def nack(self, operation: ops.Nack) -> Event:
+        return self.put_result(events.Nack, operation, tx=operation.tx or None)
+
     def acknowledge(self, operation: ops.Acknowledge) -> Event:
         """A range whose end does not exist has no end: a broker that does not refuse it in time may settle whatever the
         consumer has from the first message on; one that says that all is well need not have settled anything.
@@ -224,6 +226,7 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.Subscribe: Recording.subscribe,
     ops.Take: Recording.take,
     ops.Ack: Recording.ack,
+    ops.Nack: Recording.nack,
     ops.Acknowledge: Recording.acknowledge,
     ops.ClockJump: Recording.fault,
     ops.Freeze: Recording.fault,

@@ -8,6 +8,8 @@ Rules (``RULES`` is the table; numbers are OpenWire's):
 * An unknown id in an INDIVIDUAL ack is ignored with a DEBUG line, as in ActiveMQ. A STOMP session refuses it earlier.
 * What a transaction holds already (``pending_ack``) is settled by no other acknowledgement.
 * DELIVERED only widens the window, REDELIVERED changes nothing, UNMATCHED is ignored.
+* POISON is refused in a transaction, as in ActiveMQ, unless the broker takes it (``transacted_nacks``, STOMP 1.2): then
+  it waits for the end like INDIVIDUAL.
 * A delivery may be acknowledged before the transport has reported that it is written: the report may come late.
 
 Exception: on a non-durable topic ActiveMQ lets an INDIVIDUAL ack settle everything before it as well; here it settles
@@ -78,6 +80,9 @@ class Rule:
         self.widens_in_transaction = widens_in_transaction
 
 
+#: POISON of a broker that takes it in a transaction.
+TRANSACTED_POISON: Final = Rule("POISON", RANGE, POISONED, BY_ONE, in_transaction=WAITS, widens_in_transaction=True)
+
 RULES: Final[dict[int, Rule]] = {
     STANDARD: Rule("STANDARD", RANGE, CONSUMED, BY_COUNT, in_transaction=WAITS),
     INDIVIDUAL: Rule("INDIVIDUAL", SINGLE, CONSUMED, BY_COUNT, in_transaction=WAITS, widens_in_transaction=True),
@@ -91,10 +96,15 @@ RULES: Final[dict[int, Rule]] = {
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Acknowledgement:
-    """Policy ``acknowledgement``."""
+    """Policy ``acknowledgement``. ``transacted_nacks``: a transaction may reject."""
+
+    def __init__(self, *, transacted_nacks: bool = False) -> None:
+        self.transacted_nacks = transacted_nacks
 
     def rule(self, kind: int) -> Rule | None:
         """The row for an acknowledgement type; None if the number means nothing."""
+        if kind == POISON and self.transacted_nacks:
+            return TRANSACTED_POISON
         return RULES.get(kind)
 
     def select(

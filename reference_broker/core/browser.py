@@ -89,7 +89,7 @@ class BrowserView(Destination):
     def settle(self, delivery: Delivery, outcome: str, cause: str = "") -> None:  # noqa: ARG002 - all outcomes are alike
         self.region.policies.browsing.settled(self.queue, self.originals.pop(delivery.reference.order))
 
-    def redeem(self, delivery: Delivery) -> None:
+    def redeem(self, delivery: Delivery, outcome: str) -> None:
         """Nothing is kept for a browser that has left."""
 
     def restore(self, deliveries: list[Delivery]) -> None:

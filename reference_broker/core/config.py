@@ -246,6 +246,8 @@ class BrokerConfig(Struct, eq=False, kw_only=True):
     max_delay_ms: int = 0
     #: How often a queue delivers a message again, whoever the client, before it becomes a dead letter; -1: for ever.
     redeliveries_max: int = -1
+    #: Whether a NACK may be part of a transaction, as STOMP 1.2 says; ActiveMQ refuses it.
+    transacted_nacks: bool = False
     mqsc: list[str] = []  # the commands that define a queue manager's objects (``mq/mqsc.py``)
     virtual_topics: list[VirtualTopic] = field(default_factory=lambda: [VirtualTopic()])
     composite_destinations: list[CompositeDestination] = []

@@ -112,8 +112,8 @@ class Destination:
         """A delivery, already off the consumer's list and the counts, ends with ``outcome``; ``cause``: of poison."""
         raise NotImplementedError
 
-    def redeem(self, delivery: Delivery) -> None:
-        """A transaction consumes a message that it kept when its consumer left."""
+    def redeem(self, delivery: Delivery, outcome: str) -> None:
+        """A transaction consumes, or rejects, a message that it kept when its consumer left."""
         raise NotImplementedError
 
     def restore(self, deliveries: list[Delivery]) -> None:

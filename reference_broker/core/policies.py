@@ -118,6 +118,7 @@ class Policies:
     def __init__(
         self,
         *,
+        acknowledgement: Acknowledgement,
         expiry: Expiry,
         relative_ttl: RelativeTtl,
         memory: Memory,
@@ -129,7 +130,7 @@ class Policies:
         delay: Delay,
         in_flight: InFlight,
     ) -> None:
-        self.acknowledgement = Acknowledgement()
+        self.acknowledgement = acknowledgement
         self.advisories = advisories
         self.backlog = Backlog()
         self.browsing = Browsing()
@@ -167,6 +168,7 @@ class Policies:
     def from_config(cls, config: BrokerConfig) -> Policies:
         """The behaviours that the configuration asks for."""
         return cls(
+            acknowledgement=Acknowledgement(transacted_nacks=config.transacted_nacks),
             expiry=EXPIRY[config.generation["expiry"]](),
             relative_ttl=RelativeTtl(config.relative_ttl_names),
             memory=memory_policy(config),

@@ -311,9 +311,11 @@ class Queue(Destination):
             else:
                 self.publish(message)
 
-    def redeem(self, delivery: Delivery) -> None:
+    def redeem(self, delivery: Delivery, outcome: str) -> None:
         del self.ack_pending[delivery.reference.order]
         self._leave(delivery.reference)
+        if outcome == POISONED:
+            self._give_up(delivery.reference.message, "")
 
     def restore(self, deliveries: list[Delivery]) -> None:
         references = [delivery.reference for delivery in deliveries]

@@ -254,10 +254,9 @@ class Topic(Destination):
                 self._leave(subscription, reference)
         rules.put_back(subscription.pending, kept)
 
-    def redeem(self, delivery: Delivery) -> None:
+    def redeem(self, delivery: Delivery, outcome: str) -> None:
         del delivery.subscription.ack_pending[delivery.reference.order]
-        self._leave(delivery.subscription, delivery.reference)
-        self.counters.dequeued += 1
+        self.settle(delivery, outcome)
 
     def restore(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:

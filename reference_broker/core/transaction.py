@@ -8,7 +8,7 @@
   while there is space; the rest is on the disk.
 * An acknowledgement that is held *pending_acks* its deliveries: they stay on the consumer's list and in flight, and no
   other acknowledgement touches them. STANDARD and INDIVIDUAL are held; DELIVERED, REDELIVERED and EXPIRED act at once,
-  as they do in ActiveMQ; POISON is refused with ``poison-in-transaction``.
+  as they do in ActiveMQ; POISON is refused with ``poison-in-transaction``, or held where ``transacted_nacks`` is on.
 * An INDIVIDUAL one widens the window by its message until the end, so that a transaction may be longer than a prefetch;
   with a range the client reports DELIVERED itself.
 * The commit is checked as a whole before anything changes. One whose sends cannot all be admitted (an id is taken
@@ -283,7 +283,7 @@ class Transactions:
         for delivery in pending_ack.deliveries:
             delivery.pending_ack = None
             if delivery.reference.state == ACK_PENDING:
-                delivery.subscription.destination.redeem(delivery)
+                delivery.subscription.destination.redeem(delivery, pending_ack.rule.outcome)
             elif delivery.is_held():
                 present.append(delivery)
         if present:

@@ -114,6 +114,7 @@ _BROKER: Final[dict[str, _Row]] = {
     "delay_support": _FLAG,
     "max_delay_ms": _Number(0, MAX_DELAY_MS),
     "redeliveries_max": _Number(-1),
+    "transacted_nacks": _FLAG,
     "relative_ttl_names": _TEXTS,
     "mqsc": _TEXTS,
     "timestamping": _TABLE,

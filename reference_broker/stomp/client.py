@@ -174,7 +174,7 @@ class ClientSession(Client):
         return self._request("ACK", self._settlement(delivered, transaction), b"", receipt)
 
     def nack(self, delivered: Delivered, *, transaction: str = "", receipt: bool = False) -> str:
-        """Refuse a delivery: ActiveMQ moves it to the dead-letter queue at once (and refuses it in a transaction)."""
+        """Refuse a delivery: ActiveMQ moves it to the dead-letter queue at once (and takes none in transactions)."""
         return self._request("NACK", self._settlement(delivered, transaction), b"", receipt)
 
     def begin(self, transaction: str, *, receipt: bool = False) -> str:

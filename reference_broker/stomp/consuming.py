@@ -235,6 +235,8 @@ def nack(state: SessionState, frame: Frame, now: Now) -> list[Event]:  # noqa: A
     delivery = _meant(state, frame)
     if delivery is None:
         return []
+    if frame.headers.get("transaction"):
+        state.transactions.hold(frame, [delivery])
     state.subscriptions.settle(delivery)
     return [_individual(state, delivery, POISON, frame, state.request(frame))]
 

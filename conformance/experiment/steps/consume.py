@@ -226,7 +226,8 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
     """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON). Where that
-    may mean all before it as well, it rejects these one by one.
+    may mean all before it as well, it rejects these one by one. It is part of the client's open transaction where the
+    broker takes that (``transacted_nacks``) and the client speaks STOMP.
     """
 
     weight = 5
@@ -240,7 +241,9 @@ class Nack(_OfUnsettled, frozen=True, tag="nack"):
         consumer = self.consumer_in(state)
         first = 0 if state.nack_ranges and consumer.ack == "client" else self.upto
         rejected = consumer.unsettled[first : self.upto + 1]
-        return ops.Nack(host=consumer.client.name, consumer=consumer.name, messages=rejected)
+        client = consumer.client
+        tx = client.transaction if state.transacted_nacks and client.via == "stomp" else ""
+        return ops.Nack(host=client.name, consumer=consumer.name, messages=rejected, tx=tx)
 
 
 class Leave(_OfConsumer, frozen=True, tag="leave"):

@@ -318,8 +318,7 @@ class LivePort:
                 return collected
         outcome, told = yield from self.hosts.ask_broker(client, self._on_wire(operation))
         if isinstance(operation, ops.Ack | ops.Nack) and outcome.result == "ok":
-            pledged = isinstance(operation, ops.Ack) and operation.tx
-            self.hosts.held[operation.consumer] -= 0 if pledged else len(operation.messages)
+            self.hosts.held[operation.consumer] -= 0 if operation.tx else len(operation.messages)
         if isinstance(operation, ops.Nack | ops.Send):
             check_asked(outcome)
         if isinstance(operation, ops.Send) and outcome.result != "fail":

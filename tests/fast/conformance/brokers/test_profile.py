@@ -41,6 +41,7 @@ from brokerproof.conformance.experiment.policies import UNASKED, own_dead_letter
 from brokerproof.conformance.experiment.steps import Nack, Send
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.experiment.wire_names import WireNames
+from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.live import explained
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -333,6 +334,7 @@ def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypa
         ("dead-letter", False, "", "wrong"),
         ("dead-letter", False, 'reject = "dead-letter"', "wrong"),
         ("dead-letter", False, 'reject = "redeliver"', "not proven"),
+        ("dead-letter", False, 'reject = "dead-letter"\nexpired = "elsewhere"', "not proven"),
         ("dead-letter", True, 'reject = "redeliver"', "ok"),
         ("persistent", False, "", "wrong"),
         ("persistent", False, '[start]\ncommand = ["x"]\nrestart = true', "not proven"),
@@ -502,6 +504,25 @@ def test_such_a_broker_needs_no_word_for_it_and_keeps_none_of_topics(monkeypatch
     shared = programs()["live-redelivery"]
     shared = replace(shared, broker=replace(shared.broker, policies=[PolicySpec(dead_letter=DeadLetterSpec())]))
     assert "dead_letter" in told.refusal(told.cast(shared))
+
+
+@pytest.mark.parametrize("letters", ["/queue/DLQ", "/queue/DLQ.{name}"])
+def test_what_expires_may_be_no_dead_letter(letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then what is rejected, or given up, must be one all the same."""
+    more = f'[names.stomp]\ndead_letters = "{letters}"\n[promises]\nreject = "dead-letter"\nexpired = "elsewhere"\n'
+    told = adapter(f'{more}capabilities = ["dead-letter", "nack", "topics", "ttl"]\n', monkeypatch, [])
+    assert told.capabilities() == ["dead-letter", "nack", "topics", "ttl"]
+    program = told.cast(programs()["live-redelivery"])
+    assert told.refusal(program) == ""
+    declared = told.effective(program).declared()
+    of_queue, of_topic = Applied(declared, "q0", topic=False), Applied(declared, "t0", topic=True)
+    assert not of_queue.keeps_dead_letter(persistent=True, expired=True)
+    assert not of_topic.keeps_dead_letter(persistent=True, expired=True)
+    assert of_queue.keeps_dead_letter(persistent=True, expired=False)
+    found = Found(["nack"], stamps=False, asked=("nack", "dead-letter"))  # the probe lets a message expire
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: found)
+    answers = [_answers(ProfileAdapter(parsed(one))).state for one in (more, more.replace('expired = "elsewhere"', ""))]
+    assert answers == ["ok", "wrong"]
 
 
 @pytest.mark.parametrize(
