@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.casting import IMPLIES
 from brokerproof.conformance.brokers.switches import BY_SETTING
+from brokerproof.conformance.experiment.wire_names import Saying
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.probing import Found
@@ -54,12 +55,16 @@ def implied(
     profile: Profile, words: Collection[str], protocols: Collection[str], found: Callable[[], Found] | None
 ) -> set[str]:
     """What a profile promises besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; who
-    claims JMS does as it says where STOMP is silent. ``found``: whom to ask what probes found.
+    claims JMS does as it says where STOMP is silent, and whose mark of a redelivery is a count counts as it likes.
+    ``found``: whom to ask what probes found.
     """
     jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
     also = {*words, "jms-semantics"} if jms else set(words)
     if found is not None and "selectors" in also:
         also |= {_NUMBERS}.intersection(found().capabilities)
+    mark = profile.names.stomp.headers.get("redelivered", "")
+    if not jms and mark and Saying.of("redelivered", mark).above is not None:
+        also.add("marks-by-count")
     return also | {may for word, may in IMPLIES.items() if word in also}
 
 

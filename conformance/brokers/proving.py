@@ -23,6 +23,7 @@ from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
+    from brokerproof.chaos.clocks import ClockReading
     from brokerproof.conformance.brokers.counters import Figures
     from brokerproof.conformance.brokers.launching import Launcher
     from brokerproof.conformance.brokers.profiled import ProfileAdapter
@@ -101,6 +102,11 @@ class _Running:
         self.access = self._adapter.access(STOMP, self.server)
         return self
 
+    def clock(self) -> ClockReading | None:
+        """The broker's wall clock."""
+        access = self._adapter.over_stomp(self.server)
+        return None if access is None else read_clock(access)
+
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self.server is None:
             return
@@ -134,7 +140,7 @@ def _answers(adapter: ProfileAdapter) -> Proof:
 
 def _clock(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter, offset_ms=SKEW_MS) as running:
-        read = read_clock(running.access)
+        read = running.clock()
     if read is None:
         return Proof("start.clock", "not proven", "the broker stamps no messages, so its clock cannot be read")
     low, high = read.skew_bounds_ms()
@@ -145,9 +151,9 @@ def _clock(adapter: ProfileAdapter) -> Proof:
 def _speed(adapter: ProfileAdapter) -> Proof:
     rate = rate_of(adapter.speed_max)
     with _Running(adapter, rate=rate) as running:
-        first = read_clock(running.access)
+        first = running.clock()
         time.sleep(_APART_S)
-        second = read_clock(running.access)
+        second = running.clock()
     if first is None or second is None:
         return Proof("start.speed", "not proven", "the broker stamps no messages, so its clock cannot be read")
     shown_ms, most_ms = second.wall_ms - first.wall_ms, (second.t1_ns - first.t0_ns) / 1e6

@@ -74,6 +74,14 @@ def _is_undone(tables: Tables, event: Ack | Nack) -> bool:
     return event.tx is not None and tables.transactions[event.tx].committed is False
 
 
+def marks_departure(tables: Tables, session: Session) -> bool:
+    """Whether what a session had is marked when it comes again: a broker that marks by a count of its own need count no
+    delivery that a consumer gave back when it said goodbye.
+    """
+    goodbye = session.end in {"", "close"} or not session.known
+    return not (goodbye and "marks-by-count" in tables.header.capabilities)
+
+
 def came_back(delivery: Delivery) -> bool:
     """Its session left it, and never tried to settle it."""
     return delivery.state == RETURNED and delivery.settlement is None

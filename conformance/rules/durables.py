@@ -6,7 +6,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from brokerproof.conformance.experiment.history import Abort, Ack, Discard
-from brokerproof.conformance.facts.deliveries import came_back, may_be_given_up, repeated
+from brokerproof.conformance.facts.deliveries import came_back, marks_departure, may_be_given_up, repeated
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere, rest_after, roomy_ns, settles_unseen
@@ -162,7 +162,7 @@ def marked_when_it_comes_again(facts: Facts, copy: Copy) -> Findings:
             continue
         if other.event.redelivered:
             yield held("marked-again")
-        elif other.event.redelivered is False:
+        elif other.event.redelivered is False and marks_departure(facts, one.session):
             yield broken("unmarked", one, other)
 
 

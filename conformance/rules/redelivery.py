@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import missing
-from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, repeated, settled
+from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, marks_departure, repeated, settled
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.ordering import neighbours
@@ -118,7 +118,7 @@ def _marked(facts: Facts, first: Delivery, second: Delivery) -> Findings:
         return
     if second.event.redelivered:
         yield held("marked", departure(first.session))
-    else:
+    elif marks_departure(facts, session):
         yield broken("unmarked", first, first.session, second, why="its application had been given it")
 
 
