@@ -12,13 +12,12 @@ import secrets
 import shlex
 import subprocess
 import threading
-import urllib.error
-import urllib.request
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from brokerproof.conformance.brokers.line import Line, ProbeError
+from brokerproof.conformance.brokers.pages import TIMEOUT_S, asked, flat
 from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.profile import revealed
 from brokerproof.reference_broker.core.message import QUEUE
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.base import Access
     from brokerproof.conformance.brokers.profile import Located
 
-_TIMEOUT_S = 5.0
 #: How long after its receipt a request for statistics may wait for its answer.
 _LATE_MS = 100
 
@@ -124,7 +122,7 @@ class HttpFigures(Figures):
 
     def ask(self, name: str) -> dict[str, Any] | None:
         text = _page(self.place(quote(name, safe="")))
-        return None if text is None else _flat(json.loads(text))
+        return None if text is None else flat(json.loads(text))
 
 
 class PrometheusFigures(Figures):
@@ -146,10 +144,10 @@ class CommandFigures(Figures):
         argv = [
             filled(word, {**self.values, "name": name}, self.located, "counters.at") for word in shlex.split(self.at)
         ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
         text = done.stdout.strip()
         if text.startswith("{"):
-            return _flat(json.loads(text))
+            return flat(json.loads(text))
         return dict(line.split(None, 1) for line in text.splitlines() if " " in line)
 
 
@@ -165,33 +163,13 @@ KINDS: dict[str, Callable[[Located, Mapping[str, str], Access], Figures]] = {
 
 
 def _page(url: str) -> str | None:
-    """A page's text; credentials may be in its address. None: there is no such page."""
-    parts = urlsplit(url)
-    host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - the profile names the page
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if parts.username:
-        book = urllib.request.HTTPPasswordMgrWithPriorAuth()
-        book.add_password(None, f"{parts.scheme}://{host}", parts.username, parts.password or "", is_authenticated=True)
-        handlers.append(urllib.request.HTTPBasicAuthHandler(book))
-    try:
-        with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT_S) as answer:
-            text: str = answer.read().decode()
-            return text
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise
-
-
-def _flat(tree: Any, before: str = "") -> dict[str, Any]:
-    """A JSON object with the names of its leaves in full."""
-    if not isinstance(tree, dict):
-        return {before: tree}
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves |= _flat(value, f"{before}.{key}" if before else key)
-    return leaves
+    """A page's text; None: there is no such page. Raises ``OSError``."""
+    page = asked(url)
+    if page.status == 404:
+        return None
+    if page.status >= 400:
+        raise OSError(f"{url} answers {page.status}")
+    return page.text
 
 
 def _entries(answer: Any) -> dict[str, Any]:

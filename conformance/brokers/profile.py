@@ -174,6 +174,22 @@ class OperatorAt(_Table, frozen=True):
     after: list[str] = []
 
 
+class Operations(_Table, frozen=True):
+    """What an operator asks for at the broker's web pages (``administration.py``): ``METHOD URL``, or a URL that is
+    sent a POST, with ``{name}``, and ``{to}`` of a move. ``count``: the field of its answer that says how many messages
+    it was, or any word where the answer is a number alone.
+    """
+
+    purge: str = ""
+    move: str = ""
+    reset: str = ""
+    count: str = ""
+
+    def words(self) -> list[str]:
+        """What can be asked."""
+        return [word for word in ("purge", "move", "reset") if getattr(self, word)]
+
+
 #: A window that no program fills; what protocols can say at most.
 UNLIMITED: Final = 2**31 - 1
 
@@ -228,9 +244,14 @@ class Profile(_Table, frozen=True):
     settings: dict[str, list[str]] | str = {}
     counters: Counters | None = None
     operator: OperatorAt | None = None
+    operations: Operations = Operations()
     promises: Promises = Promises()
     tolerances: Tolerances = Tolerances()
     known: KnownFile | None = None
+
+    def operated(self) -> list[str]:
+        """What its operator can be asked for."""
+        return [*self.operations.words(), *(["mqsc"] if self.operator is not None else [])]
 
     @property
     def letters(self) -> Letters:
@@ -367,6 +388,7 @@ def _check(located: Located) -> None:
             text = f"nothing needs {word!r}; {suggestion(word, known)}known: {', '.join(sorted(known))}"
             raise located.wrong("promises.capabilities", text)
     _check_names(located)
+    _check_operations(located)
     for word in profile.counters.map if profile.counters is not None else ():
         if word not in FIGURES:
             near = suggestion(word, FIGURES)
@@ -380,6 +402,15 @@ def _check(located: Located) -> None:
         raise located.wrong("settings", 'nothing takes them; put "{settings}" into start.command, or use start.files')
     if start is not None and start.command in ([], "") and not profile.adapter:
         raise located.wrong("start.command", "it is empty; give the command as a list of words")
+
+
+def _check_operations(located: Located) -> None:
+    for word in located.profile.operations.words():
+        text = getattr(located.profile.operations, word)
+        for part in ("://", "{name}", *(("{to}",) if word == "move" else ())):
+            if part not in text:
+                example = "http://127.0.0.1:{port.admin}/queues/{name}/" + ("move?to={to}" if word == "move" else word)
+                raise located.wrong(f"operations.{word}", f"{text!r} lacks {part}; for example {example!r}")
 
 
 def _check_names(located: Located) -> None:

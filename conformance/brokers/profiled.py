@@ -24,6 +24,7 @@ from brokerproof.conformance.agents.kinds import AGENT, JMS, MQTT, OPENWIRE, STO
 from brokerproof.conformance.agents.provider import Provider
 from brokerproof.conformance.brokers import casting, fitting, promising
 from brokerproof.conformance.brokers.addresses import AS_WRITTEN, players, way_in
+from brokerproof.conformance.brokers.administration import administer
 from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, NotApplicableError
 from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.counters import KINDS, Figures
@@ -109,8 +110,10 @@ class ProfileEndpoint(Endpoint):
             self._operator = Operator(self._adapter.located, values, program, names)
 
     def operate(self, op: str, dest: str, to: str, limit_bytes: int = 0) -> Operated | None:
-        del dest, limit_bytes
-        return None if self._operator is None or op != "mqsc" else self._operator.tell(to)
+        del limit_bytes
+        if op == "mqsc":
+            return None if self._operator is None else self._operator.tell(to)
+        return administer(self._adapter.located, self._adapter.values(self._server), op, dest, to)
 
     def restart(self, how: str) -> dict[str, int] | None:
         start = self._adapter.located.profile.start
@@ -169,7 +172,7 @@ class ProfileAdapter(Adapter):
         skewed = start is not None and start.clock == "libfaketime"
         if start is not None and start.speed > 1 and not skewed:
             raise located.wrong("start.speed", 'its process lives faster by start.clock = "libfaketime" only; add that')
-        self.separator = profile.names.separator
+        self.separator, self.operations = profile.names.separator, profile.operated()
         self.lateness_ms = profile.tolerances.lateness_ms
         self.heart_beat_grace, self.delay_begins = profile.promises.heart_beat_grace, profile.promises.delay_begins
         self.speed = self.speed_max = 1 if start is None else start.speed
@@ -271,10 +274,8 @@ class ProfileAdapter(Adapter):
             words |= {"counters"} | ({"counts-when-assigned"} if promising.counts_early(promises) else set())
             if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
                 words.add("memory-counters")
-        if profile.restarts:
-            words.add("restart")
-        if profile.operator is not None:
-            words.add("operator")
+        words |= {"restart"} if profile.restarts else set()
+        words |= {"operator"} if self.operations else set()
         if isinstance(promises.redeliveries_max, int):
             words.add("redelivery-limit")
         words |= {capability for word, capability in BY_SETTING.items() if word in self._settings}

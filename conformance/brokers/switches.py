@@ -35,7 +35,7 @@ LINES = {
     "nack": '[promises] reject = "dead-letter" is not promised',
     "dead-letter": '[promises] reject = "dead-letter" is not promised',
     "expiry-check": "no endpoint for JMS clients that check expirations ([endpoints] jms)",
-    "operator": "nobody can ask this broker to purge, move or reset (an adapter in Python can)",
+    "operator": "[operations] is missing: nobody can ask this broker to purge, move or reset",
 }
 #: The same of a JMS provider.
 JMS_LINES = {
