@@ -117,6 +117,8 @@ def cast(
             found = msgspec.structs.replace(found, selector="")
         if topics_only and isinstance(found, Subscribe) and found.wild and kinds[found.dest % len(kinds)] != "topic":
             found = msgspec.structs.replace(found, wild=False)
+        if isinstance(found, Subscribe) and found.browser and "auto-browsers" in capabilities:
+            found = msgspec.structs.replace(found, ack="auto")
         if unsteady and isinstance(found, Send):
             return msgspec.structs.replace(found, delay_ms=0, deliver_in_ms=0, preset_in_ms=0, calls="")
         if skewed and isinstance(found, Send) and found.delay_ms > 0:

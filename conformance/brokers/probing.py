@@ -88,7 +88,11 @@ def probe(access: Access) -> Found:
     }
     questions |= {"dates": dates, "expires": partial(dates, word="expires")}
     # They need several connections.
-    longer = {"durables": _durables, "browsers": _browsers}
+    longer: dict[str, Callable[[Access, str], bool]] = {
+        "durables": _durables,
+        "browsers": partial(_browsers, "client"),
+        "auto-browsers": partial(_browsers, "auto"),
+    }
     with ThreadPoolExecutor(len(questions) + len(longer) + 2) as pool:
         marked = pool.submit(_told, lambda: _marks(access, f"/queue/marks{run}"))
         older = pool.submit(taken_versions, access)
@@ -98,13 +102,17 @@ def probe(access: Access) -> Found:
         told |= {name: pool.submit(_told, partial(ask, access, f"{name}{run}")) for name, ask in longer.items()}
     found = {name for name, answer in told.items() if answer.result()}
     found |= {"ttl"} if "broker-ttl" in found else set()
+    # Whose browsers need not acknowledge what they see, but may.
+    found = found - {"auto-browsers"} if "browsers" in found else found
+    found |= {"browsers"} if "auto-browsers" in found else set()
     stamped, dated = {"dates", "expires"} <= found, {"dates", "expires"} & found == {"dates"}
     capabilities = [*(["monitor"] if monitored else []), *(found - {"dates", "expires"})]
     if "nack" in capabilities and _EXPIRED in letters:
         capabilities.append("dead-letter")
     # Whoever has no header for a life was not asked for one.
-    unasked = {"dates", "expires", *(() if "broker-ttl" in found else ("broker-ttl",))}
-    asked = ("monitor", *(name for name in questions if name not in unasked), *longer, "dead-letter")
+    lives = "broker-ttl" in found or (access.names is not None and bool(access.names.headers.get("life")))
+    unasked = {"dates", "expires", "auto-browsers", *(() if lives else ("broker-ttl",))}
+    asked = ("monitor", *(name for name in (*questions, *longer) if name not in unasked), "dead-letter")
     refused = refused_forms(access, f"form{run}") if "selectors" in found else ()
     return Found(sorted(capabilities), stamped, marked.result(), server, asked, refused, older.result(), dated)
 
@@ -354,12 +362,12 @@ def _durables(access: Access, name: str) -> bool:
     return found is not None and found.body == b"missed"
 
 
-def _browsers(access: Access, name: str) -> bool:
+def _browsers(ack: str, access: Access, name: str) -> bool:
     """A browser is shown what waits, is told that this was all, and takes nothing."""
     queue = f"/queue/{name}"
     with ProbeLine(access) as line:
         line.send(queue, "seen")
-        line.subscribe(queue, "client", browser="true")
+        line.subscribe(queue, ack, browser="true")
         shown, end = line.message(ANSWER_MS), line.message(ANSWER_MS)
     with ProbeLine(access) as line:
         line.subscribe(queue)

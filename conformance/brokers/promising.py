@@ -60,8 +60,9 @@ def implied(
     """
     jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
     also = {*words, "jms-semantics"} if jms else set(words)
-    if found is not None and "selectors" in also:
-        also |= {_NUMBERS}.intersection(found().capabilities)
+    for word, probed in (("selectors", _NUMBERS), ("browsers", "auto-browsers")):
+        if found is not None and word in also:
+            also |= {probed}.intersection(found().capabilities)
     mark = profile.names.stomp.headers.get("redelivered", "")
     if not jms and mark and Saying.of("redelivered", mark).above is not None:
         also.add("marks-by-count")

@@ -17,6 +17,7 @@ from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.line import ANSWER_MS, Line, ProbeError
 from brokerproof.conformance.brokers.probing import MEANT, dates, read_clock
+from brokerproof.conformance.brokers.profile import Profile, Promises
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
@@ -44,6 +45,11 @@ _ENDING_MS = 1000
 _UNTOLD, _STILL = "the broker does not tell", "did not move"
 #: What makes a profile's line doubtful, not its broker.
 _SUSPECT = (_UNTOLD, _STILL)
+
+
+#: What runs alone can show.
+_PROMISED = ("expired", "redeliveries_max", "prefetch", "delay_clock", "delay_begins", "generation")
+_UNSEEN = {"priority", "group", "exclusive", "no_local", "consumer_priority", "dispatch_async", "delivery_count"}
 
 
 class Proof(NamedTuple):
@@ -82,6 +88,21 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
             yield question(adapter)
         except (OSError, ProbeError, NotReady, ProcessDiedAtStart, ToolMissing, ToolFailed) as error:
             yield Proof(line, "wrong", str(error))
+    if lines := _untried(profile):
+        yield Proof("the rest", "not proven", f"nothing here tries {', '.join(lines)}; runs judge what they promise")
+
+
+def _untried(profile: Profile) -> list[str]:
+    """Lines of the file that promise something and that no question is about."""
+    promises, names, plain = profile.promises, profile.names.stomp, Promises()
+    fields = [name for name in _PROMISED if getattr(promises, name) != getattr(plain, name)]
+    settings = () if isinstance(profile.settings, str) else profile.settings
+    return [
+        *(f"names.stomp.headers.{word}" for word in names.headers if word in _UNSEEN and names.headers[word]),
+        *(f"settings.{word}" for word in settings if word != "timestamping"),
+        *(f"operations.{word}" for word in profile.operations.words()),
+        *(f"promises.{name}" for name in fields),
+    ]
 
 
 class _Running:

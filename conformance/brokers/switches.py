@@ -11,7 +11,7 @@ BY_SETTING = {
 }
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
-    *("absolute-delay", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),
+    *("absolute-delay", "auto-browsers", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),
     *(
         "keeps-rolled-back",
         "marks-by-count",

@@ -115,11 +115,15 @@ def _skeleton(url: str, name: str, version: str, found: list[str]) -> str:
         "",
         "[promises]",
         'profiles = ["core"]   # what it claims: "jms", "stomp-1.2", … (docs/profiles.md)',
-        *found,
+        found[0],
+        *(f"# {line}{_adds(capability)}" for head, line, capability in _LINES if head == "promises"),
+        *found[1:],
     ]
     lines += ["", "# Everything below would add requirements; docs/profiles.md says what each line is."]
     table = ""
     for head, line, capability in _LINES:
+        if head == "promises":
+            continue
         if head != table:
             lines += ["", f"# [{head}]"]
             table = head
