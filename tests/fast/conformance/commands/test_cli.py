@@ -218,7 +218,7 @@ def test_requirement_restricts_what_is_judged(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.usefixtures("no_pages")
 def test_a_planted_defect_turns_the_run_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("run", *SMALL, "--seed", "35", "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path)
+    code = run("run", *SMALL, "--seed", "41", "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path)
     output = capsys.readouterr().out
     assert code == VIOLATED
     line = next(line for line in output.splitlines() if line.startswith("violated  DLY-001"))
@@ -438,7 +438,7 @@ def test_a_reader_that_leaves_changes_no_exit_code(printing: str) -> None:
 def test_a_build_server_gets_a_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     assert (
-        run("run", *SMALL, "--seed", "35", "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path) == VIOLATED
+        run("run", *SMALL, "--seed", "41", "--programs", "3", "--mutant", "delay-1ms-early", out=tmp_path) == VIOLATED
     )
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert re.search(r"\*\*DLY-0\d\d.*\*\* violated: ", text)
