@@ -209,7 +209,12 @@ def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
     if _answered_late(facts, close, (link.broker if ours else link.client).low_ns):
         return True
     if not ours:
-        return False
+        # The client says why, and what came out of the line stands in what was seen at the broker's end.
+        there = [one for one in client.closes if one.host == facts.broker and one.who == close.who == "broker"]
+        there = [one for one in there if link.connection.connect.t1 <= one.t0 <= close.t1]
+        if not there:
+            return False
+        close = there[-1]
     if (close.idle_ns or 0) >= link.broker.low_ns - link.broker.early_ns:
         return True
     if link.client.low_ns <= 0:

@@ -51,6 +51,23 @@ def test_wildcards_may_cover_topics_only() -> None:
     assert covers() == [False, False]
 
 
+def test_a_broker_may_take_no_acknowledgements_of_its_browsers() -> None:
+    browser = {"do": "subscribe", "host": 1, "browser": True, "ack": "client"}
+    asked = program(browser, {**browser, "browser": False})
+
+    def acks(*capabilities: str) -> list[str]:
+        return [step.ack for step in cast(asked, capabilities, ["stomp"]).steps if isinstance(step, Subscribe)]
+
+    assert acks("browsers") == ["client", "client"]
+    assert acks("browsers", "auto-browsers") == ["auto", "client"]
+
+
+def test_a_transaction_rejects_where_the_broker_takes_that() -> None:
+    asked = program(broker={"transacted_nacks": True})
+    assert cast(asked, ["transacted-nacks"], ["stomp"]).broker.transacted_nacks
+    assert not cast(asked, [], ["stomp"]).broker.transacted_nacks
+
+
 def test_what_is_sent_to_the_queue_of_all_dead_letters_would_be_drained_by_others() -> None:
     assert owns(program(dests=DEAD_LETTERS))
 

@@ -24,7 +24,7 @@ from brokerproof.conformance.brokers.placeholders import filled, ports_in
 from brokerproof.conformance.brokers.probing import Found
 from brokerproof.conformance.brokers.profile import UNLIMITED, Located, parse_profile, read_profile, revealed
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
-from brokerproof.conformance.brokers.proving import _answers, _claims, begun_again
+from brokerproof.conformance.brokers.proving import _answers, _claims, _untried, begun_again
 from brokerproof.conformance.brokers.settings import Settings
 from brokerproof.conformance.commands.profile import main as profile_command
 from brokerproof.conformance.corpus import programs
@@ -504,6 +504,32 @@ def test_such_a_broker_needs_no_word_for_it_and_keeps_none_of_topics(monkeypatch
     shared = programs()["live-redelivery"]
     shared = replace(shared, broker=replace(shared.broker, policies=[PolicySpec(dead_letter=DeadLetterSpec())]))
     assert "dead_letter" in told.refusal(told.cast(shared))
+
+
+def test_what_runs_alone_can_show_is_named() -> None:
+    more = """
+[names.stomp.headers]
+priority = "rank"
+delay = "later"
+exclusive = ""
+[settings]
+memory_limit_bytes = []
+timestamping = []
+[start]
+command = ["x", "{settings}"]
+[operations]
+purge = "http://127.0.0.1:1/{name}"
+[promises]
+reject = "redeliver"
+redeliveries_max = 4
+"""
+    assert _untried(parsed(more).profile) == [
+        "names.stomp.headers.priority",
+        "settings.memory_limit_bytes",
+        "operations.purge",
+        "promises.redeliveries_max",
+    ]
+    assert _untried(parsed("").profile) == []
 
 
 @pytest.mark.parametrize("letters", ["/queue/DLQ", "/queue/DLQ.{name}"])

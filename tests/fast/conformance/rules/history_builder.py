@@ -163,10 +163,12 @@ class Builder:
             Ack, host, self.request_ms, result=result, consumer=consumer, messages=list(messages), **fields
         )
 
-    def nack(self, consumer: str, *messages: str, result: str = "ok") -> Self:
+    def nack(self, consumer: str, *messages: str, result: str = "ok", **fields: Any) -> Self:
         """They are rejected."""
         host = host_of(consumer)
-        return self._add(Nack, host, self.request_ms, result=result, consumer=consumer, messages=list(messages))
+        return self._add(
+            Nack, host, self.request_ms, result=result, consumer=consumer, messages=list(messages), **fields
+        )
 
     def begin(self, host: str, tx: str = "", result: str = "ok") -> Self:
         """A transaction begins; ``HOST/tx1`` if not named."""

@@ -1,5 +1,5 @@
-"""Dead letters: who gets one, where, once, and what it says (RDL-004, -006, -017, -018, -021, -022), on hand-written
-histories.
+"""Dead letters: who gets one, where, once, and what it says (RDL-004, -006, -017, -018, -021, -022, -030), on
+hand-written histories.
 """
 
 from __future__ import annotations
@@ -59,6 +59,56 @@ def test_a_rejected_message_becomes_one_dead_letter() -> None:
     assert outcome(twice, "RDL-004") == (FAILS, "twice")
     again = letter(original_dest="q0").arrive("drain/1", "p0/1", redelivered=True).end()
     assert outcome(again, "RDL-004") == (FAILS, "redelivered")
+
+
+# -- RDL-030
+
+
+def in_a_transaction(end: str, *, requeues: bool = False) -> Builder:
+    """A message is rejected in a transaction, which is committed, rolled back or lost; then everything is drained."""
+    story = Builder(transacted_nacks=True).connect("p0").connect("c0")
+    lacks, more = ("nack", ["requeue"]) if requeues else ("", [])
+    capabilities = [*(name for name in story.header.capabilities if name != lacks), "transacted-nacks", *more]
+    story.header = msgspec.structs.replace(story.header, capabilities=capabilities)
+    story.send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+    story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1")
+    story = story.commit("c0") if end == "commit" else story.abort("c0") if end == "rollback" else story
+    return story.lose("c0").drain("q0", DLQ)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "loss"])
+def test_a_rejection_in_a_transaction_is_one_with_its_commit(end: str) -> None:
+    def letter(story: Builder) -> Builder:
+        return story.arrive("drain/2", "p0/1", dest=DLQ, original_dest="q0").end()
+
+    def again(story: Builder) -> Builder:
+        return story.arrive("drain/1", "p0/1", redelivered=True).end()
+
+    committed = end == "commit"
+    assert outcome(letter(in_a_transaction(end)), "RDL-030") == (
+        (HOLDS, "rejected") if committed else (FAILS, "buried")
+    )
+    assert outcome(again(in_a_transaction(end)), "RDL-030") == (
+        (FAILS, "not-rejected") if committed else (HOLDS, "kept")
+    )
+    assert outcome(again(in_a_transaction(end, requeues=True)), "RDL-030")[0] is HOLDS
+    if end != "rollback":
+        assert ("RDL-004" in violated(in_a_transaction(end).end())) is committed, "there is no letter"
+    gone = outcome(in_a_transaction("rollback").end(), "RDL-030")
+    assert gone == (FAILS, "lost")
+
+
+def test_what_was_settled_after_a_rollback_is_no_rejection() -> None:
+    def story(*, rejects: bool) -> Builder:
+        story = Builder(transacted_nacks=True).connect("p0").connect("c0")
+        story.send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1").consume("c0/1", "p0/1")
+        story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1").abort("c0")
+        return story.nack("c0/1", "p0/1") if rejects else story.ack("c0/1", "p0/1")
+
+    assert kind(story(rejects=False).drain("q0", DLQ).end(), "RDL-004") is SILENT
+    assert outcome(story(rejects=True).drain("q0", DLQ).end(), "RDL-004") == (FAILS, "no-dead-letter")
+    buried = story(rejects=False).drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ, original_dest="q0").end()
+    assert outcome(buried, "RDL-030") == (FAILS, "buried")
 
 
 def test_a_dead_letter_names_its_origin_where_others_do() -> None:

@@ -160,9 +160,18 @@ def test_a_ceiling_caps_a_relative_life() -> None:
     assert verdicts(run.close(at_ms=500).finish())["EXP-024"].verdict is VIOLATED
 
 
-@pytest.mark.parametrize(("shown", "expected"), [(False, SATISFIED), (True, VIOLATED)])
-def test_consumers_are_told_no_expiration(shown: bool, expected: VerdictKind) -> None:
+@pytest.mark.parametrize(
+    ("world", "shown", "expected"),
+    [
+        ("simulated", False, SATISFIED),
+        ("simulated", True, VIOLATED),
+        ("live", False, SATISFIED),
+        ("live", True, NOT_EXERCISED),
+    ],
+)
+def test_consumers_are_told_no_expiration(world: str, shown: bool, expected: VerdictKind) -> None:
     run = started(skews={"c0": 0}).post("p0/1", life_ms=1000).at(20)
+    run.header = msgspec.structs.replace(run.header, world=world)
     run.deliver("c0/1", "p0/1", expiration_ms=run.wall_ms("b") + 990 if shown else 0)
     found = verdicts(run.close(at_ms=500).finish())["EXP-025"]
     assert found.verdict is expected

@@ -363,6 +363,14 @@ def test_a_broker_that_stood_still_closes_no_healthy_link() -> None:
     assert kind(stalled, "INA-021") is SILENT
 
 
+@pytest.mark.parametrize(("idle_ms", "expected"), [(1400, UNSURE), (100, FAILS)])
+def test_a_client_that_was_late_itself_may_be_given_up(idle_ms: int, expected: VerdictKind) -> None:
+    """The reason stands in what the client was told, and its silence in what was seen at the broker's end."""
+    story = link("live").at(2500).closed("c0", reason="end", idle_ms=idle_ms)
+    story = story.at(2501).closed("c0", host="c0", reason="heart-beat missing", idle_ms=1).at(9000).phase("end")
+    assert kind(story, "INA-002") is expected
+
+
 # -- INA-003
 
 

@@ -92,6 +92,17 @@ def test_an_empty_queue_keeps_nothing() -> None:
     assert kind(story(size=0, in_flight=0), "MEM-003") is SILENT
 
 
+def test_what_waits_to_be_due_may_stand_in_memory() -> None:
+    """Where nobody tells how much does so, nothing is known of what is in use."""
+
+    def story(**counters: Any) -> Builder:
+        return Builder().send("p0/1", delay_ms=5000).rest("q0", size=0, in_flight=0, memory_bytes=1, **counters)
+
+    assert kind(story(), "MEM-003") is SILENT
+    assert kind(story(scheduled=1), "MEM-003") is SILENT
+    assert kind(story(scheduled=0), "MEM-003") is FAILS
+
+
 def test_a_topic_keeps_nothing_for_who_has_settled_everything() -> None:
     def story(*, settled: bool, away: bool = False, **options: Any) -> Builder:
         told = new().subscribe("c0/1", "t0", **options)

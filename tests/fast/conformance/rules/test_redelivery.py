@@ -134,6 +134,18 @@ def test_what_the_application_saw_comes_back_marked() -> None:
         assert outcome(told(how), "RDL-002") == (FAILS, "unmarked")
 
 
+def test_a_broker_that_marks_by_its_count_need_not_count_a_goodbye() -> None:
+    def told(how: str) -> Builder:
+        story = given().consume("c0/1", "p0/1")
+        story.header = msgspec.structs.replace(
+            story.header, capabilities=[*story.header.capabilities, "marks-by-count"]
+        )
+        story = story.leave("c0/1") if how == "close" else story.lose("c0", how)
+        return story.subscribe("c1/1").arrive("c1/1", "p0/1")
+
+    assert [kind(told(how), "RDL-002") for how in ("close", "drop", "kill")] == [HOLDS, FAILS, FAILS]
+
+
 def test_what_died_where_dead_letters_are_comes_as_a_letter() -> None:
     """A broker of its own kind gives what expired in its dead-letter queue a dead letter there: a new message."""
 

@@ -225,6 +225,33 @@ def test_poison_cannot_be_part_of_a_transaction() -> None:
     assert d.counter("enqueued", DLQ) == 1
 
 
+def taking(*, leaves: bool) -> Driver:
+    """A broker that takes POISON in a transaction; its consumer has poisoned ``m1`` of two, and may have left since."""
+    d = Driver(config_of(transacted_nacks=True))
+    for _ in range(2):
+        d.send()
+    d.subscribe()
+    d.begin(connection=d.connections["c"])
+    assert d.ack("m1", kind=POISON, transaction="t") == ""
+    if leaves:
+        d.leave()
+    return d
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_poison_waits_for_the_end_where_it_may_be_part_of_a_transaction(*, leaves: bool) -> None:
+    d = taking(leaves=leaves)
+    assert d.counter("enqueued", DLQ) == 0
+    assert d.commit(connection=d.connections["c"]) == ""
+    assert d.counter("enqueued", DLQ) == 1
+    assert d.counters("size", "dequeued") == (1, 1)
+    d = taking(leaves=leaves)
+    assert d.rollback(connection=d.connections["c"]) == ""
+    assert d.counter("enqueued", DLQ) == 0
+    assert d.counters("size", "dequeued") == (2, 0)
+    d.broker.check()
+
+
 def test_an_expired_acknowledgement_acts_at_once() -> None:
     d = filled()
     assert d.ack("m1", kind=EXPIRED, first="m1", transaction="t") == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from brokerproof.reference_broker.core.config import BrokerConfig
 from brokerproof.reference_broker.session.notice import Failed, Receipt
 from brokerproof.reference_broker.stomp.client import ClientSession
 from brokerproof.reference_broker.stomp.frames import V10, V11, V12, Frame
@@ -116,6 +117,21 @@ def test_a_nack_in_a_transaction_is_refused_and_the_message_is_kept() -> None:
     assert isinstance(failed, Failed)
     assert (failed.receipt, failed.code) == (name, "poison-in-transaction")
     assert (pair.counter("size"), pair.counter("in_flight"), len(pair.closes)) == (1, 0, 1)
+
+
+def test_a_nack_may_be_undone_where_a_transaction_may_reject() -> None:
+    pair = Pair(BrokerConfig(transacted_nacks=True))
+    client = pair.stomp()
+    client.subscribe("s", "queue://q", ack="client-individual")
+    client.send("queue://q", b"m")
+    pair.run()
+    client.begin("t")
+    client.nack(pair.delivered()[0], transaction="t")
+    client.rollback("t")
+    client.ack(pair.delivered()[0], receipt=True)
+    pair.run()
+    assert pair.closes == []
+    assert (pair.counter("dequeued"), pair.counter("size")) == (1, 0)
 
 
 def test_an_acknowledgement_in_a_transaction_that_nobody_began_is_refused() -> None:
