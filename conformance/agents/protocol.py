@@ -52,9 +52,7 @@ FEATURES = (
     "transactions",
     "wildcards",
 )
-UNSUPPORTED = ops.UNSUPPORTED
-#: The code for a request that needs a connection, when there is none.
-NOT_CONNECTED = "not-connected"
+UNSUPPORTED, NOT_CONNECTED = ops.UNSUPPORTED, ops.NOT_CONNECTED
 
 
 class AgentError(SuiteProblem):

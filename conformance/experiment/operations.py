@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The code with which an agent refuses a request that its library cannot make (docs/agents.md).
 UNSUPPORTED: Final = "unsupported"
+#: That for a request that needs a connection, when there is none.
+NOT_CONNECTED: Final = "not-connected"
 #: The largest duration a step may name (about 116 days): virtual time is free, real time is not, and 64-bit nanoseconds
 #: must not overflow.
 MS_MAX: Final = 10_000_000_000
@@ -28,8 +30,13 @@ SignedDuration = Annotated[int, msgspec.Meta(ge=-MS_MAX, le=MS_MAX)]
 
 
 def is_unasked(refusal: str | None) -> bool:
-    """Whether an agent refused a request by itself: the broker was not asked."""
+    """Whether an agent refused a request by itself, because its library cannot make it: the broker was not asked."""
     return (refusal or "").startswith(f"{UNSUPPORTED}: ")
+
+
+def is_alone(refusal: str | None) -> bool:
+    """Whether an agent had no connection over which to ask: the broker was not asked either."""
+    return (refusal or "").startswith(f"{NOT_CONNECTED}: ")
 
 
 #: A period as a peer may write it, sensible or not.

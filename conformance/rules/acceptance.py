@@ -21,6 +21,7 @@ from brokerproof.conformance.experiment.history import (
     Unsubscribe,
 )
 from brokerproof.conformance.experiment.history import Probe as ProbeEvent
+from brokerproof.conformance.experiment.operations import is_alone
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
@@ -31,10 +32,11 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
 def answered(*kinds: type[Event]) -> Callable[[Facts], list[Request]]:
-    """Selects requests of these kinds that were answered."""
+    """Selects requests of these kinds that the broker answered."""
 
     def selection(facts: Facts) -> list[Request]:
-        return [one for one in facts.asked if type(one.event) in kinds and one.event.result != "unknown"]
+        asked = [one for one in facts.asked if type(one.event) in kinds and one.event.result != "unknown"]
+        return [one for one in asked if not is_alone(one.event.refusal)]
 
     return selection
 

@@ -115,6 +115,12 @@ def play(story: Story, run: Runner, generation: dict[str, str] | None = None) ->
         yield Played(half, result, checks, ends(history), words, closings(history), vain)
 
 
+def is_documented(adapter: Adapter) -> bool:
+    """Whether anybody says what stories must show of a broker: what they tell is documented of ActiveMQ's kind."""
+    classic = next(one for one in default_catalogue().judged() if one.profiles == ["activemq-classic"])
+    return not (adapter.unpromised(classic) or adapter.unclaimed(classic))
+
+
 def unshown(story: Story, adapter: Adapter) -> str:
     """Why a broker cannot show a story; "" if it can."""
     offers = {*adapter.capabilities(), *adapter.operations}

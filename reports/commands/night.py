@@ -35,7 +35,7 @@ from brokerproof.conformance.running.live import (
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.pool import run_seeds
 from brokerproof.conformance.running.silence import lost_voice
-from brokerproof.conformance.running.telling import Played, play, unshown
+from brokerproof.conformance.running.telling import Played, is_documented, play, unshown
 from brokerproof.conformance.stories import Story, stories
 from brokerproof.reports.commands.night_bench import Bench, Tonight, broker_key, findings_of, story_name
 from brokerproof.reports.store.journal import Unit
@@ -132,9 +132,11 @@ class BrokerNight:
                         self.tonight.say(f"{self.key}: {found.what} is not tried again: {error}")
 
     def _stories(self, end_s: float) -> None:
+        adapter = self._adapter()
+        if not is_documented(adapter):
+            return
         for unit in self._done("stories"):
             self._halves[unit.name] = self.tonight.journal.result(unit.runs[0])
-        adapter = self._adapter()
         shortest = sorted(
             stories().values(), key=lambda one: (sum(real_ms(half.program) for half in one.halves().values()), one.name)
         )

@@ -56,6 +56,13 @@ def test_who_is_not_connected_may_not_send() -> None:
     assert kind(told().lose("p0").send("p0/1", result="fail"), "GEN-100") is SILENT
 
 
+def test_what_an_agent_says_that_had_no_connection_is_no_answer() -> None:
+    """The connection may have ended between the request and the agent."""
+    refused = told().subscribe("c0/1", result="fail", refusal="not-connected: there is no connection")
+    assert kind(refused, "GEN-101") is SILENT
+    assert kind(told().subscribe("c0/1", result="fail", refusal="refused: no"), "GEN-101") is FAILS
+
+
 def test_the_error_that_closes_the_connection_is_the_refusal() -> None:
     story = told().at(20).send("p0/1", result="fail").at(20.5).closed("p0", host="p0", reason="refused")
     assert kind(story, "GEN-100") is FAILS

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
+from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.cli import main
@@ -22,7 +23,7 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Counters, Probe
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
-from brokerproof.conformance.running.telling import Runner, breaking, hastened, play, simulated, unshown
+from brokerproof.conformance.running.telling import Runner, breaking, hastened, is_documented, play, simulated, unshown
 from brokerproof.conformance.stories import Half, staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.conformance.worlds.port import NotOfferedError
@@ -146,6 +147,12 @@ def test_the_list_says_what_activemq_cannot_show(
         assert main(["story", "--list", *words]) == OK
         told = re.findall(r"^(00\S+) .*\n +not on activemq 5.17.2: (.*)$", capsys.readouterr().out, re.MULTILINE)
         assert [name for name, _ in told] == [name for name, one in why.items() if one]
+
+
+def test_what_stories_tell_is_documented_of_one_kind_of_brokers() -> None:
+    found = {name: is_documented(make_adapter(name)) for name in ("reference", "artemis", "rabbitmq", "mosquitto")}
+    assert found == {"reference": True, "artemis": False, "rabbitmq": False, "mosquitto": False}
+    assert is_documented(ActiveMQAdapter())
 
 
 def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
