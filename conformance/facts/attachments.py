@@ -35,13 +35,11 @@ from brokerproof.conformance.facts.rows import DOUBTFUL, HELD, SETTLED, Client, 
 from brokerproof.conformance.facts.settling import (
     come_back,
     expect_no_dead_letter,
-    give_back,
+    lose,
     no_longer_open,
-    reject,
     release,
     settle,
     spend,
-    unpledge,
 )
 from brokerproof.conformance.facts.spans import NEVER, touches
 from brokerproof.conformance.facts.stalls import Stall
@@ -89,11 +87,7 @@ class Attachments:
             asked = transaction.end is not None or (commit is not None and commit.t0 <= event.t1)
             transaction.committed = None if asked else False
             client.transaction = None
-            for delivery in transaction.settled:
-                unpledge(delivery)
-                if transaction.committed is False and not transaction.mixed:
-                    give_back(self.tables, delivery, transaction)
-            reject(self.tables, transaction)
+            lose(self.tables, transaction)
             for send in transaction.sends:
                 send.refused = send.refused or transaction.committed is False
                 if send.event.result == "ok" and not asked:

@@ -323,6 +323,15 @@ def reject(tables: Tables, transaction: Transaction) -> None:
             delivery.copy.rejected = delivery.copy.rejected or not delivery.is_dead_letter
 
 
+def lose(tables: Tables, transaction: Transaction) -> None:
+    """Its connection went: it is rolled back, unless its commit was asked for."""
+    for delivery in transaction.settled:
+        unpledge(delivery)
+        if transaction.committed is False and not transaction.mixed:
+            give_back(tables, delivery, transaction)
+    reject(tables, transaction)
+
+
 def come_back(tables: Tables, delivery: Delivery) -> None:
     """Its session is gone and left it unsettled."""
     ledger = delivery.dest.ledger

@@ -301,6 +301,7 @@ BASELINE: tuple[str, ...] = (
     "RDL-027",
     "RDL-028",
     "RDL-029",
+    "RDL-030",
     "TSP-001",
     "TSP-002",
     "TSP-003",

@@ -93,6 +93,7 @@ def test_every_key_is_used(tmp_path: Path) -> None:
             delay_support = false
             max_delay_ms = 7
             redeliveries_max = 8
+            transacted_nacks = true
             mqsc = ["ALTER QMGR DEADQ(D)"]
             relative_ttl_names = ["ttl"]
             persistent = true
@@ -233,6 +234,7 @@ default_heart_beat = "7,8"
             "delay_support": False,
             "max_delay_ms": 7,
             "redeliveries_max": 8,
+            "transacted_nacks": True,
             "mqsc": ["ALTER QMGR DEADQ(D)"],
             "relative_ttl_names": ["ttl"],
             "persistent": True,
