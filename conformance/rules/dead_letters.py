@@ -114,10 +114,10 @@ def rejected_by_the_commit(facts: Facts, transaction: Transaction) -> Findings:
         if back and delivery.is_latest() and not copy.dead_letters and absent(facts, copy):
             yield broken("lost", delivery, nack, transaction)
             return
-        if not copy.dead_letters and end is None:
+        if end is None and not copy.dead_letters:
             yield held("kept", undone)
-        elif copy.dead_letters or not delivery.is_latest():
-            yield held("rejected", "committed" if end is not None else undone)
+        elif end is not None and (copy.dead_letters or not delivery.is_latest()):
+            yield held("rejected", "committed")
 
 
 def _died_of(facts: Facts, copy: Copy, transaction: Transaction) -> bool:
