@@ -23,20 +23,18 @@ if TYPE_CHECKING:
 
     from brokerproof.conformance.brokers.profile import Located
 
-#: Where an answer says how many messages it was, and no field is named.
+#: An answer that is a number alone has no fields.
 _NUMBER: Final = re.compile(r"\s*(\d+)\s*")
 _SHOWN: Final = 400
 
 
 def administer(located: Located, values: Mapping[str, str], op: str, dest: str, to: str) -> Operated | None:
     """Have it done to a queue; None: this broker is not asked for that. Raises ``SuiteProblem``."""
-    table = located.profile.operations
-    text = {"purge": table.purge, "move": table.move, "reset": table.reset}.get(op, "")
-    if not text or not dest.startswith(QUEUE):
+    table, line = located.profile.operations, f"operations.{op}"
+    if op not in table.words() or not dest.startswith(QUEUE):
         return None
-    line = f"operations.{op}"
     names = {"name": quote(dest.removeprefix(QUEUE), safe=""), "to": quote(to.removeprefix(QUEUE), safe="")}
-    method, _, address = filled(text, {**values, **names}, located, line).rpartition(" ")
+    method, _, address = filled(getattr(table, op), {**values, **names}, located, line).rpartition(" ")
     try:
         page = asked(revealed(address, located, line), method or "POST")
     except OSError as error:
@@ -48,11 +46,13 @@ def administer(located: Located, values: Mapping[str, str], op: str, dest: str, 
 
 def _count(text: str, field: str) -> int | None:
     """How many messages an answer says that it concerned; None: it does not say."""
-    found = _NUMBER.fullmatch(text) if field else None
+    if not field:
+        return None
+    found = _NUMBER.fullmatch(text)
     if found is not None:
         return int(found[1])
     try:
-        told = flat(json.loads(text)).get(field) if field else None
+        told = flat(json.loads(text)).get(field)
     except ValueError:
         return None
     return told if isinstance(told, int) and not isinstance(told, bool) else None

@@ -55,9 +55,7 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     for delivery in (first, second) if one is other else (first,):
         for event in delivery.settlements:
             was_end = delivery.state == SETTLED and delivery.settlements[-1] is event
-            if not isinstance(event, Nack) or was_end or _is_undone(tables, event):
-                continue
-            if event.t0 <= second.event.t1:
+            if isinstance(event, Nack) and not (was_end or _is_undone(tables, event)) and event.t0 <= second.event.t1:
                 return False
     return one is other or one.lost_ns > second.event.t1 or settled(tables, first)
 

@@ -111,7 +111,7 @@ def rejected_by_the_commit(facts: Facts, transaction: Transaction) -> Findings:
             yield broken("not-rejected", delivery, nack, transaction, again)
             return
         back = end is None or "requeue" in facts.header.capabilities
-        if back and delivery.is_latest() and not copy.dead_letters and absent(facts, copy):
+        if back and delivery.is_latest() and absent(facts, copy):
             yield broken("lost", delivery, nack, transaction)
             return
         if end is None and not copy.dead_letters:

@@ -127,11 +127,9 @@ class Recording:
             )
         return event
 
-    def ack(self, operation: ops.Ack) -> Event:
-        return self.put_result(events.Ack, operation, tx=operation.tx or None)
-
-    def nack(self, operation: ops.Nack) -> Event:
-        return self.put_result(events.Nack, operation, tx=operation.tx or None)
+    def settle(self, operation: ops.Ack | ops.Nack) -> Event:
+        kind = events.Ack if isinstance(operation, ops.Ack) else events.Nack
+        return self.put_result(kind, operation, tx=operation.tx or None)
 
     def acknowledge(self, operation: ops.Acknowledge) -> Event:
         """A range whose end does not exist has no end: a broker that does not refuse it in time may settle whatever the
@@ -225,8 +223,8 @@ _RECORDED: Final[dict[type[ops.Operation], Callable[[Recording, Any], Event | No
     ops.Send: Recording.send,
     ops.Subscribe: Recording.subscribe,
     ops.Take: Recording.take,
-    ops.Ack: Recording.ack,
-    ops.Nack: Recording.nack,
+    ops.Ack: Recording.settle,
+    ops.Nack: Recording.settle,
     ops.Acknowledge: Recording.acknowledge,
     ops.ClockJump: Recording.fault,
     ops.Freeze: Recording.fault,
