@@ -120,19 +120,27 @@ class Quiet:
 
     def _is_on_its_way(self, figures: Figures | None) -> bool:
         """Whether the figures say that there is more to come."""
-        told = [one for one in (figures or {}).values() if one is not None and "in_flight" in one]
-        flying = [one for one in told if one["in_flight"] > 0]
+        told = {key: one for key, one in (figures or {}).items() if one is not None and "in_flight" in one}
+        flying = [one for one in told.values() if one["in_flight"] > 0]
         dispatched = sum(one.get("dispatched", one["in_flight"]) for one in flying)
-        waits = [one for one in told if one["in_flight"] == 0 < one.get("size", 0)]
-        swings = any(one["in_flight"] < 0 for one in told)
+        waits = [one for one in told.values() if one["in_flight"] == 0 < one.get("size", 0)]
+        swings = any(one["in_flight"] < 0 for one in told.values())
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
         consumers = [one for client in self._state.clients for one in client.consumers]
-        ghosts = any(one.get("consumers", 0) > len(consumers) for one in told)
+        ghosts = any(one.get("consumers", 0) > self._consumers_of(name, figures or {}) for (_, name), one in told.items())
         # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer. What
         # those had who left is on its way to others. What an ``auto`` consumer got over STOMP is in flight no more.
         held = sum(self._hosts.held[one.name] for one in consumers if one.ack != "auto" or one.client.via != STOMP)
         more = dispatched > self._hosts.arrivals or sum(one["in_flight"] for one in flying) > held
         return swings or deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
+
+    def _consumers_of(self, queue: str, figures: Figures) -> int:
+        """How many consumers a queue may have: those of patterns and of several queues are perhaps its own. In a network
+        brokers are consumers, too, for those of all.
+        """
+        used = [self._hosts.names.physical(one.dest) for client in self._state.clients for one in client.consumers]
+        others = {name for _, name in figures} - {queue} if len(self._state.brokers) == 1 else set()
+        return sum(name not in others for name in used)
 
     def _figures(self) -> Figures | None:
         """What the brokers count for every queue; None if they cannot be asked."""

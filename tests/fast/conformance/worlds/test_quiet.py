@@ -63,7 +63,7 @@ class Hosts:
 
 def quiet_of(hosts: Any, rate: int = 0, **consumer: str) -> Quiet:
     client: Any = SimpleNamespace(link=SimpleNamespace(rate=lambda: rate, jitter_us=0), via=consumer.pop("via", "jms"))
-    client.consumers = [SimpleNamespace(**{"name": "c0/1", "ack": "client", "client": client} | consumer)]
+    client.consumers = [SimpleNamespace(**{"name": "c0/1", "ack": "client", "client": client, "dest": ">"} | consumer)]
     state: Any = SimpleNamespace(
         clients=[client],
         brokers=[SimpleNamespace(name="b")],
@@ -136,6 +136,20 @@ def test_a_count_below_zero_is_coming_back() -> None:
 def test_a_consumer_whose_loss_the_broker_has_not_noticed_is_waited_for() -> None:
     """Artemis counted one that had been dropped 0.1 s before, on a busy machine (GEN-145)."""
     assert resting(Hosts({"in_flight": 3, "dispatched": 3, "consumers": 2}, silent_ms=0)) == DOUBTFUL_MS
+
+
+@pytest.mark.parametrize(
+    ("dest", "brokers", "waited_ms"),
+    [("q0", ["b"], DOUBTFUL_MS), ("q0,q1", ["b"], QUIET_MS), ("q0", ["b", "b2"], QUIET_MS)],
+)
+def test_a_consumer_of_one_queue_is_none_of_another(dest: str, brokers: list[str], waited_ms: int) -> None:
+    """A broker read an UNSUBSCRIBE 60 ms late, while its client had a consumer elsewhere (GEN-145)."""
+    hosts = Hosts({"in_flight": 0, "consumers": 1}, silent_ms=0)
+    hosts.endpoints["b2"] = hosts.endpoints["b"]
+    quiet = quiet_of(hosts, dest=dest)
+    quiet._state.brokers = [SimpleNamespace(name=name) for name in brokers]
+    assert quiet.rest(5000)
+    assert hosts.waited_ms == waited_ms
 
 
 def test_an_acknowledgement_that_the_broker_has_not_read_is_waited_for() -> None:
