@@ -8,8 +8,8 @@ from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.reference_broker.core.browser import Browsing
 from brokerproof.reference_broker.core.exclusive import Exclusivity
 from brokerproof.reference_broker.core.groups import Grouping, Groups
-from brokerproof.reference_broker.core.message import Message
-from brokerproof.reference_broker.core.priority import Priority
+from brokerproof.reference_broker.core.message import DEFAULT_PRIORITY, Message
+from brokerproof.reference_broker.core.priority import HIGHEST, Priority
 from brokerproof.reference_broker.core.pull import Pulling
 from brokerproof.reference_broker.core.queue import Queue
 from brokerproof.reference_broker.core.reference import Reference
@@ -116,6 +116,13 @@ class LowestFirst(Priority):
         return 9 - super().rank(message)
 
 
+class OrdinaryOnceReturned(Priority):
+    """What comes back waits as if it had the default priority."""
+
+    def rank(self, message: Message) -> int:
+        return HIGHEST - DEFAULT_PRIORITY if message.redelivery_count else super().rank(message)
+
+
 class ShowsAllButTheOldest(Browsing):
     """A browser is not shown the oldest message."""
 
@@ -160,6 +167,8 @@ ALL = (
     Mutant("consumer-priority-ignored", "GEN-025", "The priority of consumers means nothing.", "dispatch",
            fresh(KnowsNoRank)),
     Mutant("priority-ignored", "GEN-008", "The priority of messages means nothing.", "priority", fresh(AllAlike)),
+    Mutant("priority-lost-once-returned", "GEN-008", "What comes back waits as if it had the default priority.",
+           "priority", fresh(OrdinaryOnceReturned)),
     Mutant("priority-reversed", "GEN-008", "Messages of lower priority go first.", "priority", fresh(LowestFirst)),
     Mutant("rotation-stands-still", "GEN-010", "The same consumer is served until it is full.", "dispatch",
            fresh(StandsStill)),

@@ -10,7 +10,7 @@ from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import PAGE
-from brokerproof.conformance.facts.presence import maybe_elsewhere
+from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Delivery, Destination, Reading, Send, Session
@@ -281,15 +281,25 @@ def higher_priority_first(facts: Facts, session: Session) -> Findings:
         send, event = delivery.send, delivery.send.event
         if not taken(send) or send.accepted[1] > session.opened[0] or event.delay_ms or event.deliver_at_ms is not None:
             continue
-        if delivery.dest is not delivery.copy.dest or delivery.copy.deliveries[0] is not delivery:
+        if delivery.dest is not delivery.copy.dest:
             continue
+        first, returned = _first(facts, delivery), _had_returned(facts, delivery)
         for priority, earlier in firsts.items():
-            if priority < event.priority and _first(facts, delivery) and _first(facts, earlier):
-                yield broken("lower-first", session, earlier, delivery)
+            if priority < event.priority and ((first and _first(facts, earlier)) or returned):
+                yield broken("returned-last" if returned else "lower-first", session, earlier, delivery)
                 return
         if any(priority > event.priority for priority in firsts):
             yield held("higher-first", "messages of different priority waited")
-        firsts.setdefault(event.priority, delivery)
+        if returned or delivery.copy.deliveries[0] is delivery:
+            firsts.setdefault(event.priority, delivery)
+
+
+def _had_returned(facts: Facts, delivery: Delivery) -> bool:
+    """Whether it waited again when its session came: the one that had been given it before was gone."""
+    before = [one for one in delivery.copy.deliveries if one.event.seq < delivery.event.seq]
+    if not before or not before[-1].returned() or delivery.marks & BLIND:
+        return False
+    return gone_ns(facts, before[-1].session) <= delivery.session.opened[0]
 
 
 def shared(facts: Facts) -> list[Destination]:

@@ -127,7 +127,9 @@ class Quiet:
         swings = any(one["in_flight"] < 0 for one in told.values())
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
         consumers = [one for client in self._state.clients for one in client.consumers]
-        ghosts = any(one.get("consumers", 0) > self._consumers_of(name, figures or {}) for (_, name), one in told.items())
+        ghosts = any(
+            one.get("consumers", 0) > self._consumers_of(name, figures or {}) for (_, name), one in told.items()
+        )
         # What clients have acknowledged the broker may not have read yet: many write it and wait for no answer. What
         # those had who left is on its way to others. What an ``auto`` consumer got over STOMP is in flight no more.
         held = sum(self._hosts.held[one.name] for one in consumers if one.ack != "auto" or one.client.via != STOMP)
