@@ -137,8 +137,8 @@ class Quiet:
         return swings or deserted or ghosts or more or any(one.get("consumers", 0) > 0 for one in waits)
 
     def _consumers_of(self, queue: str, figures: Figures) -> int:
-        """How many consumers a queue may have: those of patterns and of several queues are perhaps its own. In a network
-        brokers are consumers, too, for those of all.
+        """How many consumers a queue may have: those of patterns and of several queues are perhaps its own, and in a
+        network those of all, because brokers are consumers, too.
         """
         used = [self._hosts.names.physical(one.dest) for client in self._state.clients for one in client.consumers]
         others = {name for _, name in figures} - {queue} if len(self._state.brokers) == 1 else set()
