@@ -12,7 +12,7 @@ BY_SETTING = {
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
     *("absolute-delay", "auto-browsers", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),
-    *("keeps-rolled-back", "marks-by-count", "numeric-selectors", "prefetch-until-commit"),
+    *("keeps-rolled-back", "losses-count", "marks-by-count", "numeric-selectors", "prefetch-until-commit"),
     *("rejections-survive-restarts", "topic-wildcards"),
 )
 #: Capability -> the line of a profile that switches it on, and what is missing without it.

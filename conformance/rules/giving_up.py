@@ -292,6 +292,8 @@ def comes_again_in_time(facts: Facts, copy: Copy) -> Findings:
 
 #: Who promises this counts confirmed rejections of a persistent message over its restarts.
 _OVER_RESTARTS: Final = "rejections-survive-restarts"
+#: Who promises this counts what is lost with its consumer's connection as what is rejected.
+_LOSSES: Final = "losses-count"
 
 
 def limited(facts: Facts) -> list[Copy]:
@@ -307,10 +309,10 @@ def limited(facts: Facts) -> list[Copy]:
 
 
 def _failed(facts: Facts, delivery: Delivery) -> bool:
-    """It was in vain, as the broker counts: it was rejected, where that puts it back and whether a loss counts is the
-    broker's own affair; else its application had it when its link or its process was lost.
+    """It was in vain, as the broker counts: it was rejected, where that puts it back, and a loss counts of who says so;
+    else its application had it when its link or its process was lost.
     """
-    if "requeue" in facts.header.capabilities:
+    if "requeue" in facts.header.capabilities and (delivery.requeued or _LOSSES not in facts.header.capabilities):
         return delivery.requeued
     lost = delivery.session.end in {"drop", "kill", "closed"}
     return lost and delivery.state == RETURNED and not delivery.settlements and delivery.consumed is not None

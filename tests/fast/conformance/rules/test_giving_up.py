@@ -342,11 +342,15 @@ def test_a_dead_letter_says_nothing_where_nobody_promises_it() -> None:
     assert kind(story, "RDL-029") is VerdictKind.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("rejects", "expected"), [(True, FAILS), (False, SILENT)])
-def test_where_a_rejection_puts_back_it_is_counted_and_a_loss_is_not(rejects: bool, expected: VerdictKind) -> None:
+@pytest.mark.parametrize(
+    ("rejects", "words", "expected"), [(True, [], FAILS), (False, [], SILENT), (False, ["losses-count"], FAILS)]
+)
+def test_where_a_rejection_puts_back_it_is_counted_and_a_loss_of_who_says_so(
+    rejects: bool, words: list[str], expected: VerdictKind
+) -> None:
     story = Builder("live", redeliveries_max=2).connect("p0").send("p0/1")
-    words = [word for word in story.header.capabilities if word != "dead-letter"]
-    story.header = msgspec.structs.replace(story.header, capabilities=[*words, "requeue"])
+    plain = [word for word in story.header.capabilities if word != "dead-letter"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*plain, "requeue", *words])
     for number in range(1, 5):
         story = story.connect("c0").subscribe(f"c0/{number}", prefetch=1, ack="individual")
         story = story.arrive(f"c0/{number}", "p0/1", redelivered=number > 1, delivery_count=number)
