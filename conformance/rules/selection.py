@@ -7,6 +7,7 @@ from typing import Final
 from brokerproof.conformance.experiment.history import Browse
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
+from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import PAGE
@@ -295,9 +296,11 @@ def higher_priority_first(facts: Facts, session: Session) -> Findings:
 
 
 def _had_returned(facts: Facts, delivery: Delivery) -> bool:
-    """Whether it waited again when its session came: the one that had been given it before was gone."""
+    """Whether it waited again when its session came: the one that had been given it before was gone. What that had
+    rejected may come after a pause.
+    """
     before = [one for one in delivery.copy.deliveries if one.event.seq < delivery.event.seq]
-    if not before or not before[-1].returned() or delivery.marks & BLIND:
+    if not before or not came_back(before[-1]) or not before[-1].session.known or delivery.marks & BLIND:
         return False
     return gone_ns(facts, before[-1].session) <= delivery.session.opened[0]
 

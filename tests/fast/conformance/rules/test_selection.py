@@ -259,10 +259,12 @@ def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> No
 
 
 def test_what_came_back_keeps_its_priority() -> None:
-    def story(lost: int, *second: str, left: bool = True) -> VerdictKind:
+    def story(lost: int, *second: str, left: bool = True, rejected: bool = False) -> VerdictKind:
         told = begun(policies=[PolicySpec(prioritized_messages=True)])
         told.send("p0/1", priority=9).send("p0/2", priority=5).send("p0/3", priority=2)
         told.subscribe("c0/1", prefetch=1).arrive("c0/1", f"p0/{lost}")
+        if rejected:
+            told.nack("c0/1", f"p0/{lost}")
         if left:
             told.leave("c0/1").rest(size=3)
         return said(told.subscribe("c0/2").arrive("c0/2", *second), "GEN-008")
@@ -271,6 +273,7 @@ def test_what_came_back_keeps_its_priority() -> None:
     assert story(1, "p0/2", "p0/1") is FAILS
     assert story(1, "p0/2") is not FAILS  # the former may have died
     assert story(1, "p0/2", "p0/1", left=False) is not FAILS
+    assert story(1, "p0/2", "p0/1", rejected=True) is not FAILS  # it may come after a pause
     assert story(3, "p0/3", "p0/1", "p0/2") is not FAILS  # many brokers put what comes back before all that waits
 
 
