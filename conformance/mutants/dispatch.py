@@ -113,7 +113,7 @@ class LowestFirst(Priority):
     """Messages of lower priority go first."""
 
     def rank(self, message: Message) -> int:
-        return 9 - super().rank(message)
+        return HIGHEST - super().rank(message)
 
 
 class OrdinaryOnceReturned(Priority):

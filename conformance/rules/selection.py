@@ -284,15 +284,16 @@ def higher_priority_first(facts: Facts, session: Session) -> Findings:
             continue
         if delivery.dest is not delivery.copy.dest:
             continue
-        first, returned = _first(facts, delivery), _had_returned(facts, delivery)
+        anew = delivery.copy.deliveries[0] is delivery
+        if not anew and not _had_returned(facts, delivery):
+            continue
         for priority, earlier in firsts.items():
-            if priority < event.priority and ((first and _first(facts, earlier)) or returned):
-                yield broken("returned-last" if returned else "lower-first", session, earlier, delivery)
+            if priority < event.priority and (not anew or (_first(facts, delivery) and _first(facts, earlier))):
+                yield broken("lower-first", session, earlier, delivery)
                 return
         if any(priority > event.priority for priority in firsts):
             yield held("higher-first", "messages of different priority waited")
-        if returned or delivery.copy.deliveries[0] is delivery:
-            firsts.setdefault(event.priority, delivery)
+        firsts.setdefault(event.priority, delivery)
 
 
 def _had_returned(facts: Facts, delivery: Delivery) -> bool:
