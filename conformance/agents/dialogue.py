@@ -66,7 +66,8 @@ class StompWords:
     def __init__(self, way: WayIn = ANYBODY) -> None:
         self._buffer = b""
         login = f"\nlogin:{way.login}\npasscode:{way.passcode}" if way.login else ""
-        self._unsaid = _BYTES | {"host": way.host, "login": login}
+        words = {"user": way.login, "passcode": way.passcode, "cut": way.passcode[:-1]}
+        self._unsaid = _BYTES | {"host": way.host, "login": login} | words
 
     def write(self, text: str, words: dict[str, str]) -> bytes:
         """The bytes of a turn."""

@@ -253,6 +253,7 @@ class ActiveMQAdapter(Adapter):
                 timestamping=stamping,
                 redeliveries_max=-1,
                 transacted_nacks=False,
+                logins=False,
             ),
         )
 

@@ -84,6 +84,9 @@ def way_in(located: Located, kind: str, values: Mapping[str, str]) -> Access:
         "login": revealed(at.login, located, f"endpoints.{kind}.login") or login,
         "passcode": revealed(at.passcode, located, f"endpoints.{kind}.passcode") or passcode,
     }
+    if kind == STOMP and "logins" in (located.profile.promises.capabilities or ()) and not all(told.values()):
+        lacking = next(name for name, value in told.items() if not value)
+        raise located.wrong("promises.capabilities", f'"logins" is claimed without endpoints.stomp.{lacking}; give it')
     if kind == JMS:
         return Access(host=host, port=port, url=own, names=located.profile.names.jms, **told)
     names = None if kind == OPENWIRE else getattr(located.profile.names, kind)

@@ -134,8 +134,8 @@ def cast(
     if letters.apart:
         named = {DEAD_LETTERS: LETTERS}
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
-    broker = letters.applied(program.broker)
-    broker = msgspec.structs.replace(broker, transacted_nacks="transacted-nacks" in capabilities)
+    told = {word: word.replace("_", "-") in capabilities for word in ("transacted_nacks", "logins")}
+    broker = msgspec.structs.replace(letters.applied(program.broker), **told)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
 
 

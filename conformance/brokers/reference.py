@@ -26,9 +26,10 @@ import msgspec
 from brokerproof.chaos.clocks import ClockReading, reading
 from brokerproof.chaos.ports import LOOPBACK, held
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
-from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.base import Access, Adapter, Endpoint, Operated
 from brokerproof.conformance.brokers.settings import told_policies
 from brokerproof.conformance.brokers.translation import ADVISORIES, CAPABILITIES, monitor_settings, redelivery_settings
+from brokerproof.conformance.experiment.configuration import LOGIN
 from brokerproof.conformance.experiment.exits import SuiteProblem
 from brokerproof.reference_broker.core.config import resolve_generation
 
@@ -79,9 +80,12 @@ class Admin:
 class ReferenceEndpoint(Endpoint):
     """One server process."""
 
-    def __init__(self, spawn: Callable[[int], Process], clock: ClockFile | None) -> None:
-        """``spawn`` starts a process that listens on a port (0: any)."""
+    def __init__(self, spawn: Callable[[int], Process], clock: ClockFile | None, *, logins: bool) -> None:
+        """``spawn`` starts a process that listens on a port (0: any); ``logins``: whether it lets in who names
+        ``LOGIN``, and nobody else.
+        """
         self.label = "reference"
+        self._login, self._passcode = LOGIN if logins else ("", "")
         self.clock_file = clock
         self._spawn = spawn
         self._port = 0
@@ -108,6 +112,10 @@ class ReferenceEndpoint(Endpoint):
     def port(self, via: str) -> int:
         del via  # one listener for all protocols
         return self._port
+
+    def access(self, via: str) -> Access:
+        access = super().access(via)
+        return msgspec.structs.replace(access, login=self._login, passcode=self._passcode)
 
     def library(self, via: str) -> str:
         return OPENWIRE if via == JMS else via
@@ -209,7 +217,7 @@ class ReferenceAdapter(Adapter):
             argv += [*storage, *(("--rate", f"{rate.times}@{rate.anchor_ns}") if rate.times > 1 else ())]
             return laboratory.supervisor.spawn(fresh, argv, env=env, cwd=laboratory.folder, channel=True, forked=True)
 
-        return ReferenceEndpoint(spawn, clock)
+        return ReferenceEndpoint(spawn, clock, logins=program.broker.logins)
 
 
 def configuration(broker: BrokerSpec, name: str = "b") -> str:
@@ -230,6 +238,8 @@ def configuration(broker: BrokerSpec, name: str = "b") -> str:
         f"mqsc = {_toml(broker.mqsc)}",
     ]
     lines += [f"generation.{area} = {_toml(name)}" for area, name in _quoted(broker.generation).items()]
+    if broker.logins:
+        lines = [f"security.users = [{{ name = {_toml(LOGIN[0])}, password = {_toml(LOGIN[1])} }}]", *lines]
     stamping = broker.timestamping
     if stamping is not None:
         lines += [

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _SWEEP = "expire_period_ms"
 _UNASKED = {"generation", "policies"}
 #: What nobody need tell a broker: it does so, or programs do without.
-_UNTOLD = {_SWEEP, "transacted_nacks"}
+_CAST = ("transacted_nacks", "logins")
+_UNTOLD = {_SWEEP, *_CAST}
 _OF_BROKER = [name for name in BrokerSpec.__struct_fields__ if name not in _UNASKED]
 _OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
 _SHARED = set(_OF_BROKER) & set(_OF_POLICY)
@@ -132,7 +133,8 @@ class Settings:
         kept = {one.word: one.value for one in told if self._words(one) is not None}
         if stamps:
             kept.setdefault("timestamping", TimeStampingSpec())
-        kept.setdefault("transacted_nacks", spec.transacted_nacks)  # as ``casting.py`` found
+        for name in _CAST:
+            kept.setdefault(name, getattr(spec, name))  # as ``casting.py`` found
         sweeps = _SWEEP in self._table
         policies = [entry if sweeps else msgspec.structs.replace(entry, expire_period_ms=0) for entry in spec.policies]
         return BrokerSpec(**{"generation": dict(generation), "policies": policies, **kept})

@@ -50,6 +50,7 @@ CAPABILITIES = [
     "jms-semantics",
     "keeps-rolled-back",
     "limits-at-once",
+    "logins",
     "memory-counters",
     "memory-limit",
     "monitor",
@@ -141,7 +142,7 @@ def broker_config(program: Program, name: str = "") -> BrokerConfig:
     """
     spec = program.broker
     fields = _said(spec)
-    for own in ("policies", "monitor_offer", "connector", "timestamping"):
+    for own in ("policies", "monitor_offer", "connector", "timestamping", "logins"):
         fields.pop(own, None)
     if "delay_max_ms" in fields:
         fields["max_delay_ms"] = fields.pop("delay_max_ms")

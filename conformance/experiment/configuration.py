@@ -78,6 +78,10 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     advisories: bool = False
 
 
+#: A login and its passcode, of clients of a broker of ours that asks for one.
+LOGIN: Final = ("brokerproof", "Let-me-in-2")
+
+
 class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Inactivity settings: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
 
@@ -119,6 +123,8 @@ class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     redeliveries_max: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     #: Whether a NACK may be part of a transaction, as STOMP 1.2 says; ActiveMQ refuses it.
     transacted_nacks: bool = False
+    #: Whether only who names a login and its passcode is let in; a program's clients know one (``LOGIN``).
+    logins: bool = False
     #: Generation ``delay`` "ibm-mq": the commands that define its objects.
     mqsc: list[str] = []
     #: What the broker offers on OpenWire links; null: its defaults, which are longer than any link's.

@@ -19,5 +19,6 @@ def state_of(program: Program) -> WorldState:
         dead_letters=own_dead_letter_queues(program.broker, destinations),
         persistent=program.broker.persistent,
         transacted_nacks=program.broker.transacted_nacks,
+        logins=program.broker.logins,
         durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.each_step()),
     )

@@ -122,6 +122,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             delay_max_ms=broker.delay_max_ms,
             redeliveries_max=broker.redeliveries_max,
             transacted_nacks=broker.transacted_nacks,
+            logins=broker.logins,
             mqsc=broker.mqsc,
             monitor={
                 host.name: effective
@@ -238,6 +239,8 @@ def _check_users(program: Program, name: str) -> None:
     for host in program.hosts:
         if host.user and (host.role != "client" or not re.fullmatch(r"[\w.-]+", host.user)):
             raise ProgramError(f"{name}: {host.name} has user {host.user!r}; clients have, of letters, digits and _.-")
+        if host.user and program.broker.logins:
+            raise ProgramError(f"{name}: {host.name} has user {host.user!r}; where `logins` is true, all have the same")
 
 
 def _check_versions(program: Program, name: str) -> None:

@@ -155,9 +155,11 @@ class WorldState:
         persistent: bool = False,
         durable: bool = False,
         transacted_nacks: bool = False,
+        logins: bool = False,
     ) -> None:
         self.persistent = persistent
         self.transacted_nacks = transacted_nacks
+        self.logins = logins
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
         self.durable = durable

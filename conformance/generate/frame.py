@@ -31,8 +31,9 @@ from brokerproof.conformance.experiment.destinations import (
     queues,
     topics,
 )
+from brokerproof.conformance.experiment.dialogues import VERSIONS, choices
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import AnyStep, Send, Subscribe
+from brokerproof.conformance.experiment.steps import AnyStep, Probe, Send, Subscribe
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.chooser import Chooser
@@ -162,6 +163,17 @@ def with_versions(chooser: Chooser, program: Program) -> Program:
         return msgspec.structs.replace(host, version="1.0" if plain and chooser.flag(75) else "1.1")
 
     return msgspec.structs.replace(program, hosts=[drawn(host) for host in program.hosts])
+
+
+def with_logins(chooser: Chooser, program: Program) -> Program:
+    """The same on a broker that asks for logins, to which somebody comes who has none."""
+    version = VERSIONS[chooser.below(len(VERSIONS))]
+    names = choices("stomp", version, greets=True, logins=True)
+    probe = Probe(version=version, dialogues=(one_of(chooser, names),), ms=4000)  # type: ignore[arg-type]  # a literal
+    place = chooser.below(len(program.steps) + 1)
+    broker = msgspec.structs.replace(program.broker, logins=True)
+    steps = [*program.steps[:place], probe, *program.steps[place:]]
+    return msgspec.structs.replace(program, broker=broker).with_steps(steps)
 
 
 def _is_plain(steps: list[AnyStep]) -> bool:

@@ -32,6 +32,7 @@ from brokerproof.conformance.generate.frame import (
     TTLS_MS,
     draw_frame,
     of_generation,
+    with_logins,
     with_versions,
     with_zones,
 )
@@ -43,7 +44,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 16
+GENERATOR = 17
 
 STEPS_MIN = 6
 STEPS_MAX = 40
@@ -66,6 +67,8 @@ DEPARTURE_PERCENT = 30
 BACKLOG_PERCENT = 20
 #: How many of 100 programs have clients that offer one earlier version of STOMP.
 VERSIONS_PERCENT = 30
+#: How many of 100 with raw peers are about who is let in.
+LOGINS_PERCENT = 20
 #: Steps of no feature that a swarm may leave out; the others always stay, or nothing would happen.
 _OPTIONAL = (Leave, Settle, Counters)
 #: What a message weighs beside its body, in the reference broker's sums.
@@ -99,7 +102,9 @@ def generate_program(chooser: Chooser) -> Program:
         early = of_generation(zoned, "in-flight", "assigned")
         departs = has_room(early) and chooser.flag(DEPARTURE_PERCENT)
         zoned = with_departure(chooser, early) if departs else early
-    return with_versions(chooser, zoned) if chooser.flag(VERSIONS_PERCENT) else zoned
+    told = with_versions(chooser, zoned) if chooser.flag(VERSIONS_PERCENT) else zoned
+    asks = "raw-peers" in features and not any(host.user for host in told.hosts) and chooser.flag(LOGINS_PERCENT)
+    return with_logins(chooser, told) if asks else told
 
 
 def _drawn(chooser: Chooser, features: tuple[str, ...]) -> Program:

@@ -318,6 +318,7 @@ _ALL = (
            node=monitors.with_sessions("stomp", monitors.CutsBodies)),
     Mutant("ids-repeated", "GEN-192", "Every message has the same message-id.",
            node=monitors.with_sessions("stomp", monitors.RepeatsIds)),
+    Mutant("anybody-let-in", "GEN-195", "A wrong passcode is as good as the right one.", node=monitors.LetsAnybodyIn),
     Mutant("refuses-without-words", "GEN-194", "A refusal gives no reason.", broker=refusals.WithoutWords),
     Mutant("connections-kept", "INA-025", "A connection that is gone stays registered.",
            node=monitors.KeepsConnections),

@@ -18,6 +18,7 @@ from brokerproof.reference_broker.inactivity import (
 from brokerproof.reference_broker.node import Node
 from brokerproof.reference_broker.openwire.broker import BrokerSession as OpenWireSession
 from brokerproof.reference_broker.openwire.commands import Command, KeepAliveInfo
+from brokerproof.reference_broker.security.identity import Identity
 from brokerproof.reference_broker.session.connection_state import ConnectionState
 from brokerproof.reference_broker.stomp.broker import BrokerSession as StompSession
 from brokerproof.reference_broker.stomp.frames import Frame
@@ -170,6 +171,13 @@ class Tolerant(Node):
     def _close(self, state: ConnectionState, now: Now) -> None:
         if state.session.connected or state.session.closing in ("DISCONNECT", "ShutdownInfo") or state.started:
             super()._close(state, now)
+
+
+class LetsAnybodyIn(Node):
+    """Who cannot be authenticated comes in all the same."""
+
+    def admit(self, connection: int, identity: Identity | None, text: str, now: Now) -> None:
+        super().admit(connection, identity or Identity("anybody", frozenset()), text, now)
 
 
 class SaysGoodbye(Node):

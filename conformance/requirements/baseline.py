@@ -182,6 +182,7 @@ BASELINE: tuple[str, ...] = (
     "GEN-192",
     "GEN-193",
     "GEN-194",
+    "GEN-195",
     "INA-001",
     "INA-002",
     "INA-003",

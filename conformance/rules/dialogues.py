@@ -1,4 +1,5 @@
-"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190 to GEN-192; ``experiment/dialogues``).
+"""What a raw peer hears when it speaks word by word (GEN-180 to GEN-185, GEN-190 to GEN-192, GEN-195;
+``experiment/dialogues``).
 
 Not judged: what a broker may have no room for, stamps where it restamps, what follows an offer that it refused, and
 brokers whose operator decides who may do what, or about topics (MQSC).
@@ -102,8 +103,10 @@ def _of_probe(facts: Facts, event: Probe) -> Iterator[Utterance]:
 def _is_plain(declared: BrokerSpec, dialogue: Dialogue) -> bool:
     """Whether the broker does with a message what it does unless it is told otherwise."""
     delays = declared.delay_support and not declared.delay_max_ms and declared.generation.get("delay") != "ibm-mq"
-    return ("stamps" not in dialogue.needs or declared.timestamping is None) and (
-        "delay" not in dialogue.needs or delays
+    return (
+        ("stamps" not in dialogue.needs or declared.timestamping is None)
+        and ("delay" not in dialogue.needs or delays)
+        and ("logins" not in dialogue.needs or declared.logins)
     )
 
 
@@ -125,7 +128,10 @@ def _of(via: str, *, classic: bool, refuses: bool) -> Callable[[Facts], list[Utt
         return [
             one
             for one in facts.rows(_utterances)
-            if one.event.said.via == via and one.dialogue.classic == classic and one.refuses == refuses
+            if one.event.said.via == via
+            and one.dialogue.classic == classic
+            and one.refuses == refuses
+            and "logins" not in one.dialogue.needs
         ]
 
     return rows
@@ -313,6 +319,21 @@ def errors_are_the_end(_facts: Facts, one: Utterance) -> Findings:
         yield held("closed")
     elif one.event.t1 > one.spoken.replies[-1].at_ns + AT_ONCE_NS + one.late_ns:
         yield broken("kept", one.event, why=f"in {one.dialogue.name!r} a peer heard an ERROR, and was not hung up on")
+
+
+def as_nobody(facts: Facts) -> list[Utterance]:
+    """Hellos with a wrong login or passcode, or without."""
+    return [one for one in facts.rows(_utterances) if "logins" in one.dialogue.needs]
+
+
+@rule("GEN-195", over=as_nobody)
+def only_who_is_known_comes_in(_facts: Facts, one: Utterance) -> Findings:
+    """Who names no login, a wrong one, or not its passcode, is not let in."""
+    replies = [reply.what for reply in one.spoken.replies]
+    if "CONNECTED" in replies:
+        yield broken("let-in", one.event, why=f"{_said(one)}, and was welcomed")
+    elif "ERROR" in replies or one.ended_ns is not None:
+        yield held("refused")
 
 
 def told_ids(facts: Facts) -> list[tuple[Probe, dict[str, set[str]]]]:

@@ -6,11 +6,12 @@
   (``agents/dialogue.py``). ``{n}`` is the dialogue's number in its probe, ``{me}`` the peer's own, ``{version}`` that
   of STOMP, ``{topic}`` and ``{queue}`` the dialogue's own, ``{c}`` and ``{c-1}`` the numbers of the turn's last
   commands; other names in braces are headers of the last MESSAGE, or fields of the last dispatch, ``former-`` in front
-  of them of the one before. ``{host}`` and ``{login}`` are written and not written down.
+  of them of the one before. Written and not written down are ``{host}``, ``{login}`` (both headers), the ``{user}``,
+  the ``{passcode}``, and of that all but the last letter (``{cut}``).
 * ``hears``: what must come, in any order, and nothing else. Each is a name, or several with ``|``; then lines that it
   must have (of one with ``*`` what is around it), or with ``!`` none that begins so; after an empty line the body.
 * Who refuses a turn that is an ``offer`` does not offer what the rest is about. ``needs``: "room" for a message,
-  "stamps" that nobody changes, a "delay" that is offered as JMS has it.
+  "stamps" that nobody changes, a "delay" that is offered as JMS has it, "logins" that the broker asks for.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Dialogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     turns: tuple[Turn, ...]
     versions: tuple[str, ...] = VERSIONS
-    needs: tuple[Literal["room", "stamps", "delay"], ...] = ()
+    needs: tuple[Literal["room", "stamps", "delay", "logins"], ...] = ()
     greets: bool = False
     classic: bool = False
     alone: bool = False
@@ -75,9 +76,9 @@ def dialogues(via: str) -> dict[str, Dialogue]:
 
 
 @cache
-def choices(via: str, version: str, *, greets: bool) -> tuple[str, ...]:
-    """The names of those that may be said in a version, first or later."""
-    found = [one for one in dialogues(via).values() if not one.alone]
+def choices(via: str, version: str, *, greets: bool, logins: bool = False) -> tuple[str, ...]:
+    """The names of those that may be said in a version, first or later; ``logins``: those that need them, or others."""
+    found = [one for one in dialogues(via).values() if not one.alone and ("logins" in one.needs) == logins]
     return tuple(one.name for one in found if version in one.versions and one.greets == greets and one.name != HELLO)
 
 

@@ -48,12 +48,16 @@ class Probe(ops.ProbeOptions, Step, frozen=True, tag="probe"):
             times=1 + chooser.below(8) if chooser.flag(10) else 1,
         )
 
-    def normalise(self, state: WorldState) -> Probe | None:  # noqa: ARG002 - a raw peer needs nobody
+    def normalise(self, state: WorldState) -> Probe | None:
         if self.ms == 0:
             return None
         if self.dialogues:
             known = dialogues(self.via)
             if not all(name in known and self.version in known[name].versions for name in self.dialogues):
+                return None
+            # No dialogue of OpenWire names who speaks.
+            wanted = any("logins" in known[name].needs for name in self.dialogues)
+            if wanted > state.logins or (state.logins and self.via != "stomp"):
                 return None
             return Probe(via=self.via, ms=self.ms, version=self.version, dialogues=self.dialogues)
         talk_ms = 0 if self.says == "nothing" else min(self.talk_ms, self.ms)

@@ -177,7 +177,9 @@ class BridgeHost:
             monitor = self._parts.client_monitor("documented", f"tcp://broker:{connection}", self.agenda.now_ns)
             name = f"{end.name}-{connection}"
             settings: dict[str, Any] = {"max_inactivity_ms": 0, "initial_delay_ms": 0, "connection_id": f"ID:{name}"}
-            sessions.append(self._parts.jms_client(name, monitor, consumer_expiry_check=False, **settings))
+            session = self._parts.jms_client(name, monitor, consumer_expiry_check=False, **settings)
+            session.user_name, session.password = end.broker.login or ("", "")
+            sessions.append(session)
         ids = {"near_id": f"ID:{self.near.broker.name}", "far_id": f"ID:{self.far.broker.name}"}
         queues = [self._names.physical(queue) for queue in self._queues]
         self.bridge = self._parts.bridge(sessions[0], sessions[1], queues, prefetch=PREFETCH, **ids)

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerproof.conformance.experiment.configuration import LOGIN
 from brokerproof.conformance.experiment.history import Closed, Crash
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
 from brokerproof.conformance.worlds.simulated.clock import VirtualClock
 from brokerproof.conformance.worlds.simulated.link import Broken, Ended, Link, Opened, Some
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reference_broker.node import TRANSPORT_LOGGER, Node
-from brokerproof.reference_broker.session.actions import Answered, Close, Log, OutputReady, Sync, Throttle
+from brokerproof.reference_broker.security.authenticator import Authenticator, User, refusal
+from brokerproof.reference_broker.security.passwords import Cost, hash_password
+from brokerproof.reference_broker.session.actions import Answered, Authenticate, Close, Log, OutputReady, Sync, Throttle
+from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
+    from brokerproof.conformance.experiment.configuration import BrokerSpec
     from brokerproof.conformance.worlds.port import Recorder
     from brokerproof.reference_broker.core.events import Operation
     from brokerproof.reference_broker.session.actions import Action as NodeAction
-    from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 #: Time that the storage needs for one sync: long enough that a program can kill the broker in it.
 SYNC_NS = 410_000
@@ -31,6 +35,8 @@ DOWN_NS = 20_000_000
 #: Time that the broker needs to write one frame. Not a divisor of usual latencies, so that writers and links do not
 #: tick together.
 WRITE_NS = 130_000
+#: What a check of a passcode takes: nothing, for nobody attacks.
+_COST = Cost(2, 1, 1)
 
 
 class Tick(Action):
@@ -84,7 +90,7 @@ class Synced(Action):
 
 
 class BrokerHost:
-    """The node with virtual time around it. Whoever makes it gives it the node."""
+    """The node with virtual time around it. Whoever makes it gives it the node (``run``)."""
 
     node: Node
 
@@ -93,16 +99,18 @@ class BrokerHost:
         agenda: Agenda,
         recorder: Recorder,
         name: str,
-        *,
+        settings: BrokerSpec,
         clock: VirtualClock,
-        journal: MemoryJournal | None,
     ) -> None:
         self._agenda = agenda
         self._recorder = recorder
         self.clock = clock
         self.name = name
         #: None: nothing outlives the broker's process.
-        self.journal = journal
+        self.journal = MemoryJournal() if settings.persistent else None
+        #: Who comes in, and how; () where nobody is asked.
+        self.login: tuple[str, ...] = LOGIN if settings.logins else ()
+        self._authenticator = Authenticator([User(LOGIN[0], hash_password(LOGIN[1], _COST))])
         #: The process has ended, and no other was started yet.
         self.down = False
         #: What an operator was told of connections that were given up.
@@ -121,6 +129,12 @@ class BrokerHost:
         self._still = False
         self._held: list[tuple[Link, int, object]] = []
         self._stopped_writes: list[Action] = []
+
+    def run(self, node: Node) -> None:
+        """This is its process from now on."""
+        self.node = node
+        if self.login:
+            node.require_authentication(None)
 
     def now(self) -> Now:
         """This instant on the broker's host."""
@@ -269,7 +283,7 @@ class BrokerHost:
     def come_up(self, node: Node) -> None:
         """A new process over the same storage."""
         self.down = False
-        self.node = node
+        self.run(node)
         self._planned_ns = -1
         node.recover(self.now())
         self.after()
@@ -397,9 +411,18 @@ class BrokerHost:
                 assert isinstance(action, Throttle)
                 self._throttle(action.connection, blocked=action.blocked)
                 again = True
+            elif kind is Authenticate:
+                assert isinstance(action, Authenticate)
+                self._authenticate(action)
+                again = True
         if again:
             # What the end of a connection caused: its messages go to others. Or what a producer had sent meanwhile.
             self.after()
+
+    def _authenticate(self, action: Authenticate) -> None:
+        credentials = action.credentials
+        identity = self._authenticator.recall(credentials) or self._authenticator.check(credentials)
+        self.node.admit(action.connection, identity, refusal(credentials.user), self.now())
 
     def _close(self, action: Close) -> None:
         """The broker closes a connection: what is left to write goes first, then the end of the stream."""

@@ -37,7 +37,6 @@ from brokerproof.conformance.worlds.simulated.producers import Calls
 from brokerproof.conformance.worlds.simulated.raw_peer import PeerLink
 from brokerproof.reference_broker.stomp.client import ClientSession as StompSession
 from brokerproof.reference_broker.stomp.frames import VERSIONS
-from brokerproof.reference_broker.storage.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,13 +92,12 @@ class SimulatedPort:
 
     def _make_broker(self, spec: HostSpec) -> BrokerHost:
         """A broker with its storage: what outlives its process, if anything does."""
-        journal = MemoryJournal() if self._program.broker.persistent else None
-        broker = BrokerHost(self.agenda, self._recorder, spec.name, clock=VirtualClock(spec.clock), journal=journal)
+        broker = BrokerHost(self.agenda, self._recorder, spec.name, self._program.broker, VirtualClock(spec.clock))
         try:
             self._parts = build(self._mutant, broker_config(self._program, spec.name))
             if self._parts.local_time:
                 broker.clock.mistaken_ms = spec.clock.zone_hours * HOUR_MS
-            broker.node = self._parts.node(journal)
+            broker.run(self._parts.node(broker.journal))
         except Exception as error:  # noqa: BLE001 - whatever the broker does wrong
             fail(broker, error)
         return broker
@@ -276,6 +274,7 @@ class SimulatedPort:
         assert parts is not None, "who is built is dialled"
         monitor = parts.client_monitor(generation, f"tcp://broker:{host.connection}", self.agenda.now_ns)
         name, spec = host.state.name, host.state.spec
+        login, passcode = host.broker.login or (spec.user, "")
         # The same on every connection if durable subscriptions hang on it.
         client_id = name if self._state.durable else f"{name}-{host.named_after}"
         library: Library
@@ -289,13 +288,13 @@ class SimulatedPort:
                 connection_id=f"ID:{name}-{host.named_after}",
             )
             session.fault_tolerant = True
-            session.user_name = spec.user
+            session.user_name, session.password = login, passcode
             library = OpenWireLibrary(session, expiry_check=spec.expiry_check)
         else:
             stomp = StompSession(monitor, generation)
-            beat_ms = stomp_beat_ms(wanted, generation) if wanted is not None else 0
+            beats = (stomp_beat_ms(wanted, generation) if wanted is not None else 0,) * 2
             versions = (spec.version,) if spec.version else VERSIONS
-            stomp.connect(heart_beat_ms=(beat_ms, beat_ms), client_id=client_id, login=spec.user, versions=versions)
+            stomp.connect(heart_beat_ms=beats, client_id=client_id, login=login, passcode=passcode, versions=versions)
             library = StompLibrary(stomp)
         return library
 

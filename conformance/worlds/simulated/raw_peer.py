@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.agents.dialogue import WayIn
 from brokerproof.conformance.agents.raw_peer import Broken, Part, RawPeer, Words
 from brokerproof.conformance.experiment.configuration import LinkSpec
 from brokerproof.conformance.worlds.simulated.agenda import Action, Agenda, Party
@@ -55,7 +56,8 @@ class PeerLink(Link):
     def __init__(self, agenda: Agenda, broker: BrokerHost, probe: Probe, name: str, connection: int) -> None:
         super().__init__(agenda, broker, name, LinkSpec(name, 0))
         self.broker = broker
-        self.peer = RawPeer(probe)
+        login, passcode = broker.login or ("", "")
+        self.peer = RawPeer(probe, WayIn(login=login, passcode=passcode))
         self.connection = connection
         self._detector = Detector() if probe.dialogues and connection % 2 else None
         #: The broker's end, of who controls every byte.

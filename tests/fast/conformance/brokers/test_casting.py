@@ -68,6 +68,11 @@ def test_a_transaction_rejects_where_the_broker_takes_that() -> None:
     assert not cast(asked, [], ["stomp"]).broker.transacted_nacks
 
 
+def test_logins_are_asked_for_where_the_broker_asks_for_them_whatever_the_program_says() -> None:
+    assert cast(program(), ["logins"], ["stomp"]).broker.logins
+    assert not cast(program(broker={"logins": True}), [], ["stomp"]).broker.logins
+
+
 def test_what_is_sent_to_the_queue_of_all_dead_letters_would_be_drained_by_others() -> None:
     assert owns(program(dests=DEAD_LETTERS))
 

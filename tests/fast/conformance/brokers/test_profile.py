@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from brokerproof.chaos.processes import NotReady
 from brokerproof.conformance.agents.dialect import Dialect, DialectFraming
 from brokerproof.conformance.brokers import HERE, launching
+from brokerproof.conformance.brokers.addresses import way_in
 from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.casting import cast
 from brokerproof.conformance.brokers.launching import CommandLauncher, Launcher
@@ -134,6 +135,19 @@ def test_a_secret_is_read_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("MY_SECRET")
     with pytest.raises(UsageError, match=r"endpoints.stomp.passcode: the variable MY_SECRET is not set"):
         revealed("env:MY_SECRET", located, "endpoints.stomp.passcode")
+
+
+def test_who_claims_logins_has_one() -> None:
+    claimed = '[promises]\ncapabilities = ["logins"]\n'
+
+    def login(url: str) -> str:
+        least = LEAST.replace("stomp://", f"stomp://{url}")
+        return way_in(parsed(claimed, least=least), "stomp", {"port": "1"}).login
+
+    assert login("app:secret@") == "app"
+    for url, lacking in (("", "login"), ("app@", "passcode")):
+        with pytest.raises(UsageError, match=rf".logins. is claimed without endpoints.stomp.{lacking}"):
+            login(url)
 
 
 def settings(table: str) -> Settings:

@@ -13,12 +13,13 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpe
 from brokerproof.conformance.experiment.dialogues import HELLO, PATIENCE_NS, choices, dialogues
 from brokerproof.conformance.experiment.history import History
 from brokerproof.conformance.experiment.history import Probe as Probed
+from brokerproof.conformance.experiment.peers import Reply
 from brokerproof.conformance.experiment.program import FORMAT, Program
 from brokerproof.conformance.experiment.steps import Advance, AnyStep, Operate, Probe
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import simulate
 
-RULES = ("GEN-180", "GEN-181", "GEN-182", "GEN-183", "GEN-184", "GEN-185", "GEN-190", "GEN-191")
+RULES = (*(f"GEN-{number}" for number in range(180, 186)), "GEN-190", "GEN-191", "GEN-195")
 ECHO = "a header with a colon and a backslash"
 
 
@@ -52,9 +53,12 @@ def with_replies(history: History, change: Any) -> dict[str, str]:
     ("via", "version"), [("stomp", "1.2"), ("stomp", "1.1"), ("stomp", "1.0"), ("openwire", "1.2")]
 )
 def test_every_turn_of_every_dialogue_is_said_and_answered(via: Any, version: Any) -> None:
+    logins = via == "stomp"
     names = [*choices(via, version, greets=False), *choices(via, version, greets=True)]
+    names += choices(via, version, greets=True, logins=True)
     known = dialogues(via)
-    history = run_all([Probe(via=via, version=version, dialogues=(name,), ms=10_000) for name in names])
+    said_each = [Probe(via=via, version=version, dialogues=(name,), ms=10_000) for name in names]
+    history = run_all(said_each, logins=logins)
     events = [event for event in history.events if isinstance(event, Probed)]
     for name, event in zip(names, events, strict=True):
         said = [turn.dialogue for turn in event.heard.turns]
@@ -304,3 +308,25 @@ def test_a_client_of_the_first_version_needs_to_name_none() -> None:
     hello = probed(history).heard.turns[0]
     hello.replies[:] = [msgspec.structs.replace(hello.replies[0], what="ERROR", lines=["message:no"])]
     assert verdicts(history)["GEN-191"] == "violated"
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.1", "1.0"])
+def test_nobody_is_let_in_without_login_and_passcode(version: Any) -> None:
+    for name in choices("stomp", version, greets=True, logins=True):
+        found = run(name, version=version, logins=True)
+        assert verdicts(found)["GEN-195"] == "satisfied", name
+        assert probed(found).heard.ended_ns is not None
+        welcome = [Reply(probed(found).t0, "CONNECTED", [], "")]
+        assert with_replies(found, lambda _, said=welcome: said)["GEN-195"] == "violated", name
+        # Nothing is said to who asks for no login, and so nothing judged.
+        assert not any(isinstance(event, Probed) for event in run(name, version=version).events)
+
+
+def test_who_knows_the_passcode_is_let_in_and_what_was_not_answered_is_not_judged() -> None:
+    name = choices("stomp", "1.2", greets=True, logins=True)[0]
+    found = run("hello with all versions", "ACK without an id", logins=True)
+    assert verdicts(found) == dict.fromkeys(("GEN-180", "GEN-181", "GEN-185"), "satisfied")
+    silent = run(name, logins=True)
+    probed(silent).heard = msgspec.structs.replace(probed(silent).heard, ended_ns=None)
+    assert "GEN-195" not in with_replies(silent, lambda _: [])
+    assert not any(isinstance(event, Probed) for event in run(HELLO, via="openwire", logins=True).events)
