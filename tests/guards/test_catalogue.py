@@ -40,6 +40,8 @@ def test_mutants_exist_and_name_requirements() -> None:
         assert mutant.requirement in judged, (
             f"mutant {mutant.id} must be caught by {mutant.requirement}, which is not judged"
         )
+        listed = judged[mutant.requirement].mutants
+        assert mutant.id in listed, f"{mutant.requirement} does not list its mutant {mutant.id}"
 
 
 def test_judged_never_goes_back() -> None:
