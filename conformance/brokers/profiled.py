@@ -346,13 +346,13 @@ class ProfileAdapter(Adapter):
     def _is_probed(self) -> bool:
         """Whether it is asked for what its profile cannot say: whoever claims JMS has said it."""
         profile = self.located.profile
-        return profile.endpoints.stomp is not None and not promising.speaks_jms(profile, jms=self.pulls)
+        return profile.endpoints.stomp is not None and not promising.is_jms(profile, jms=self.pulls)
 
     def language(self) -> Language:
         """What its selectors understand. Raises ``SuiteProblem``."""
         jms = promising.speaks_jms(self.located.profile, jms=self.pulls)
         named = {via: self._names(kind).identifiers for via, kind in self._plays.items() if kind in WORDS}
-        probed = self._is_probed() and "selectors" in self.capabilities()
+        probed = self._is_probed() and not jms and "selectors" in self.capabilities()
         return Language(jms, named, self.found().refused if probed else ())
 
     def library(self, via: str) -> str:

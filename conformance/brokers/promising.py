@@ -115,10 +115,14 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
 
 
+def is_jms(profile: Profile, *, jms: bool) -> bool:
+    """Whether it promises what JMS says. ``jms``: it is tested by that API."""
+    return jms or "jms" in (profile.promises.profiles or ())
+
+
 def speaks_jms(profile: Profile, *, jms: bool) -> bool:
-    """Whether its selectors are those of JMS. ``jms``: it is tested by that API."""
-    promises = profile.promises
-    return jms or "jms" in (promises.profiles or ()) or "jms-selectors" in (promises.capabilities or ())
+    """Whether its selectors are those of JMS."""
+    return is_jms(profile, jms=jms) or "jms-selectors" in (profile.promises.capabilities or ())
 
 
 def beside(profile: Profile, unsaid: Collection[str], *, jms: bool) -> list[str]:

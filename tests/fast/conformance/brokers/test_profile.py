@@ -215,6 +215,7 @@ def test_forms_of_selectors_that_a_probe_saw_refused_are_not_asked(monkeypatch: 
     found = Found(["selectors"], stamps=False, refused=("BETWEEN",))
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: found)
     for words, refused in (("", ("BETWEEN",)), ('capabilities = ["selectors"]', ("BETWEEN",)),
+                           ('capabilities = ["selectors", "jms-selectors"]', ()),
                            ("capabilities = []", ()), ('profiles = ["jms"]', ())):  # fmt: skip
         told = ProfileAdapter(parsed(f'[names.stomp.identifiers]\nJMSPriority = "prio"\n[promises]\n{words}\n'))
         assert told.language().refused == refused
@@ -228,6 +229,7 @@ def test_that_a_broker_stamps_is_found_whatever_its_profile_claims(
 ) -> None:
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=stamps))
     for words, seen in (("", stamps), ('capabilities = ["ttl"]', stamps),
+                        ('capabilities = ["ttl", "jms-selectors"]', stamps),
                         ('profiles = ["jms"]\ncapabilities = ["ttl"]', False)):  # fmt: skip
         told = ProfileAdapter(parsed(f"[promises]\n{words}\n")).effective(programs()["equal-delays"]).broker
         assert (told.timestamping is not None) is seen
@@ -239,8 +241,8 @@ def test_to_a_broker_that_dates_messages_no_client_sends_a_timestamp(
 ) -> None:
     """It leaves expirations as they are, so it does not stamp as ActiveMQ's plug-in does."""
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, dates=dates))
-    jms = 'profiles = ["jms"]\ncapabilities = ["ttl"]'
-    for words, seen in (("", dates), ('capabilities = ["ttl"]', dates), (jms, False)):
+    jms, java = 'profiles = ["jms"]\ncapabilities = ["ttl"]', 'capabilities = ["ttl", "jms-selectors"]'
+    for words, seen in (("", dates), ('capabilities = ["ttl"]', dates), (java, dates), (jms, False)):
         told = ProfileAdapter(parsed(f'[names.stomp.headers]\ndelay = ""\n[promises]\n{words}\n'))
         access = told.access("stomp", None)
         assert access.names is not None
