@@ -34,6 +34,18 @@ FIGURES = (
     *("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers"),
     *("memory_percent", "memory_bytes", "memory_limit_bytes", "cursor_percent", "blocked_sends"),
 )
+#: Capability -> the word of the header that asks for it.
+_ASKED_BY = {
+    "broker-ttl": "life",
+    "browsers": "browser",
+    "delay": "delay",
+    "durables": "durable",
+    "exclusive": "exclusive",
+    "groups": "group",
+    "prefetch": "prefetch",
+    "priorities": "priority",
+    "selectors": "selector",
+}
 _SECRET = re.compile(r"env:([A-Za-z_]\w*)")
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
 #: How msgspec calls an entry of a table, and types.
@@ -388,6 +400,7 @@ def _check(located: Located) -> None:
             text = f"nothing needs {word!r}; {suggestion(word, known)}known: {', '.join(sorted(known))}"
             raise located.wrong("promises.capabilities", text)
     _check_names(located)
+    _check_named(located)
     _check_operations(located)
     for word in profile.counters.map if profile.counters is not None else ():
         if word not in FIGURES:
@@ -411,6 +424,18 @@ def _check_operations(located: Located) -> None:
             if part not in text:
                 example = "http://127.0.0.1:{port.admin}/queues/{name}/" + ("move?to={to}" if word == "move" else word)
                 raise located.wrong(f"operations.{word}", f"{text!r} lacks {part}; for example {example!r}")
+
+
+def _check_named(located: Located) -> None:
+    """What is claimed over STOMP alone has a header to ask for it."""
+    endpoints, promises = located.profile.endpoints, located.profile.promises
+    if [name for name in endpoints.__struct_fields__ if getattr(endpoints, name)] != ["stomp"]:
+        return
+    for word in promises.capabilities or ():
+        header = _ASKED_BY.get(word, "")
+        if header and located.profile.names.stomp.headers.get(header) == "":
+            text = f'{word!r} is claimed, and names.stomp.headers.{header} = "" says that no header asks for it'
+            raise located.wrong("promises.capabilities", f"{text}; name the header, or leave the word out")
 
 
 def _check_names(located: Located) -> None:

@@ -137,6 +137,13 @@ def test_a_secret_is_read_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> No
         revealed("env:MY_SECRET", located, "endpoints.stomp.passcode")
 
 
+def test_what_is_claimed_over_stomp_has_a_header() -> None:
+    lines = '[promises]\ncapabilities = ["ttl", "exclusive"]\n'
+    assert parsed(lines).profile.promises.capabilities == ["ttl", "exclusive"]
+    with pytest.raises(UsageError, match=r"'exclusive' is claimed, and names.stomp.headers.exclusive = \"\" says"):
+        parsed(f'{lines}[names.stomp.headers]\nexclusive = ""\n')
+
+
 def test_who_claims_logins_has_one() -> None:
     claimed = '[promises]\ncapabilities = ["logins"]\n'
 
