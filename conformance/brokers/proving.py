@@ -21,6 +21,7 @@ from brokerproof.conformance.brokers.profile import Profile, Promises
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
+from brokerproof.conformance.experiment.wire_names import DEFAULTS
 from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
@@ -49,7 +50,12 @@ _SUSPECT = (_UNTOLD, _STILL)
 
 #: What runs alone can show.
 _PROMISED = ("expired", "redeliveries_max", "prefetch", "delay_clock", "delay_begins", "generation")
-_UNSEEN = {"priority", "group", "exclusive", "no_local", "consumer_priority", "dispatch_async", "delivery_count"}
+_UNSEEN = {
+    *("priority", "group", "exclusive", "no_local", "consumer_priority", "dispatch_async", "delivery_count"),
+    "original_destination",
+}
+#: Names that no question uses.
+_UNUSED = ("identifiers", "wildcards", "nack", "unsubscribe")
 
 
 class Proof(NamedTuple):
@@ -97,12 +103,21 @@ def _untried(profile: Profile) -> list[str]:
     promises, names, plain = profile.promises, profile.names.stomp, Promises()
     fields = [name for name in _PROMISED if getattr(promises, name) != getattr(plain, name)]
     settings = () if isinstance(profile.settings, str) else profile.settings
+    silent = _tells_nothing_of_letters(promises)
+    named = [*_UNUSED, *(["dead_letters"] if silent else [])]
     return [
+        *(f"names.stomp.{name}" for name in named if getattr(names, name) != getattr(DEFAULTS[STOMP], name)),
         *(f"names.stomp.headers.{word}" for word in names.headers if word in _UNSEEN and names.headers[word]),
         *(f"settings.{word}" for word in settings if word != "timestamping"),
         *(f"operations.{word}" for word in profile.operations.words()),
+        *(["promises.reject"] if promises.reject in {"redeliver", "drop"} else []),
         *(f"promises.{name}" for name in fields),
     ]
+
+
+def _tells_nothing_of_letters(promises: Promises) -> bool:
+    """The probe of dead letters rejects one message and lets another expire: it needs both to become one."""
+    return promises.reject in {"redeliver", "drop"} or promises.expired == "elsewhere"
 
 
 class _Running:
@@ -261,11 +276,9 @@ def check_figures(adapter: ProfileAdapter) -> None:
 
 
 def _asked(adapter: ProfileAdapter) -> set[str]:
-    """Which capabilities a probe knows. That of dead letters rejects one message and lets another expire, so it says
-    nothing unless both become one.
-    """
-    found, promises = adapter.found(), adapter.located.profile.promises
-    silent = promises.reject in {"redeliver", "drop"} or promises.expired == "elsewhere"
+    """Which capabilities a probe knows."""
+    found = adapter.found()
+    silent = _tells_nothing_of_letters(adapter.located.profile.promises)
     return set(found.asked) - ({"dead-letter"} if silent else set[str]()).difference(found.capabilities)
 
 

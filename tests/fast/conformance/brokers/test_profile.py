@@ -546,10 +546,18 @@ purge = "http://127.0.0.1:1/{name}"
 reject = "redeliver"
 redeliveries_max = 4
 """
+    letters = '[names.stomp]\ndead_letters = "/queue/dead"\nunsubscribe = { forget = "true" }\n'
+    assert _untried(parsed(letters).profile) == ["names.stomp.unsubscribe"]
+    assert _untried(parsed(f'{letters}[promises]\nexpired = "elsewhere"\n').profile) == [
+        "names.stomp.unsubscribe",
+        "names.stomp.dead_letters",
+        "promises.expired",
+    ]
     assert _untried(parsed(more).profile) == [
         "names.stomp.headers.priority",
         "settings.memory_limit_bytes",
         "operations.purge",
+        "promises.reject",
         "promises.redeliveries_max",
     ]
     assert _untried(parsed("").profile) == []
