@@ -46,9 +46,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect results on the controller only."""
+    """Collect results on the controller only. Raises ``pytest.UsageError`` for a requirement or mutant that is none."""
+    _check(config.getoption("--brokerproof-requirement"), config.getoption("--brokerproof-mutant"))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(), "brokerproof-collector")
+
+
+def _check(requirement: str | None, mutant: str | None) -> None:
+    if requirement is None and mutant is None:
+        return  # most test runs are about something else, and need none of this
+    from brokerproof.conformance.mutants import check_mutant
+    from brokerproof.conformance.requirements.catalogue import default_catalogue
+
+    try:
+        check_mutant(mutant)
+        default_catalogue().select(requirement)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 class Collector:

@@ -100,5 +100,5 @@ def test_examples_seed_and_requirement_choose_what_machines_try(tmp_path: Path) 
 @pytest.mark.parametrize("option", ["--brokerproof-requirement", "--brokerproof-mutant"])
 def test_nonsense_is_refused(option: str, tmp_path: Path) -> None:
     result = judge("--brokerproof-programs", "1", option, "nonsense", cwd=tmp_path)
-    assert result.returncode != 0
-    assert "nonsense" in result.stdout + result.stderr
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert re.search(r"ERROR: .*'nonsense'.*brokerproof list", result.stderr), result.stdout + result.stderr

@@ -31,6 +31,9 @@ from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.reports.render.curves import curves
 
 NAMES = sorted(stories())
+#: 30,000 messages take a minute of processor time each time that they are told.
+LONG = {"003-thirty-thousand"}
+TOLD = [pytest.param(name, marks=pytest.mark.night if name in LONG else ()) for name in NAMES]
 #: What the commands of operators must say of the worst instant, story by story: answers that are a yes.
 STARVING = {"idle-consumers", "no-memory", "broker-memory", "holders", "starvation"}
 DEAD = {"clocks-differ", "dead-on-arrival", "ttl"}
@@ -67,7 +70,7 @@ DIAGNOSES: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TOLD)
 def test_both_halves_behave_as_documented(name: str) -> None:
     for half in play(stories()[name], simulated()):
         assert half.holds, [check for check in half.checks if not check.holds]
@@ -75,12 +78,12 @@ def test_both_halves_behave_as_documented(name: str) -> None:
         assert curves(half.result.history, stories()[name].curve), "nothing is drawn"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TOLD)
 def test_it_can_fail(name: str) -> None:
     assert any(half.fails for half in breaking(stories()[name])), stories()[name].breaks
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if stories()[name].curve != "links"])
+@pytest.mark.parametrize("name", [one for one in TOLD if stories()[str(one.values[0])].curve != "links"])
 def test_the_worst_instant_is_diagnosed(name: str) -> None:
     story = stories()[name]
     history = next(play(story, simulated())).result.history
