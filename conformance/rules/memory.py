@@ -16,7 +16,7 @@ from brokerproof.conformance.facts.policy import MARK_PERCENT, PRESSURE_PERCENT
 from brokerproof.conformance.facts.presence import settles_unseen
 from brokerproof.conformance.facts.pressure import exceedable, limit_at, own_limit_at, scarce
 from brokerproof.conformance.facts.publishing import owed
-from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Session, Subscription
+from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Session, Subscription
 from brokerproof.conformance.facts.selectors import surely_wants
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.starvation import held_up, server, waits
@@ -77,10 +77,14 @@ def _may_hold(facts: Facts, dest: Destination, reading: Reading) -> bool:
     """Whether consumers elsewhere may hold something of another destination's."""
     if dest is reading.destination or all(one.opened[0] > reading.event.t1 for one in dest.sessions):
         return False
-    latest = [copy.deliveries[-1] if copy.deliveries else None for copy in dest.copies]
-    ends = [one.settlement if one is not None and settled(facts, one) else None for one in latest]
-    gone = all(end is not None and end.t1 <= reading.event.t0 for end in ends)
+    gone = all(copy.deliveries and _is_gone(facts, copy.deliveries[-1], reading.event.t0) for copy in dest.copies)
     return dest.kind == "advisory" or not gone
+
+
+def _is_gone(facts: Facts, delivery: Delivery, by_ns: int) -> bool:
+    """Whether a message was settled by then for certain; who acknowledges nothing has settled what arrived."""
+    end = delivery.settlement or (delivery.event if delivery.session.auto else None)
+    return settled(facts, delivery) and end is not None and end.t1 <= by_ns
 
 
 @rule("MEM-001", over=pressed_readings, handles=KINDS, absence=True)

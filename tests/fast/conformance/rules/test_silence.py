@@ -24,6 +24,7 @@ KILLS = [
     ("memory-sums-differ", "a-forged-delivery-count"),
     ("memory-large-refused", "memory-large-message"),
     ("coming-untold", "comings-and-goings-are-told"),
+    ("memory-hesitates", "memory-fast-beside-slow"),
 ]
 
 
