@@ -34,17 +34,17 @@ FIGURES = (
     *("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers"),
     *("memory_percent", "memory_bytes", "memory_limit_bytes", "cursor_percent", "blocked_sends"),
 )
-#: Capability -> the word of the header that asks for it.
+#: Capability -> the words of the headers that ask for it, or answer.
 _ASKED_BY = {
-    "broker-ttl": "life",
-    "browsers": "browser",
-    "delay": "delay",
-    "durables": "durable",
-    "exclusive": "exclusive",
-    "groups": "group",
-    "prefetch": "prefetch",
-    "priorities": "priority",
-    "selectors": "selector",
+    "broker-ttl": ["life"],
+    "browsers": ["browser", "browser_end"],
+    "delay": ["delay"],
+    "durables": ["durable"],
+    "exclusive": ["exclusive"],
+    "groups": ["group"],
+    "prefetch": ["prefetch"],
+    "priorities": ["priority"],
+    "selectors": ["selector"],
 }
 _SECRET = re.compile(r"env:([A-Za-z_]\w*)")
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -431,10 +431,10 @@ def _check_named(located: Located) -> None:
     endpoints, promises = located.profile.endpoints, located.profile.promises
     if [name for name in endpoints.__struct_fields__ if getattr(endpoints, name)] != ["stomp"]:
         return
-    for word in promises.capabilities or ():
-        header = _ASKED_BY.get(word, "")
-        if header and located.profile.names.stomp.headers.get(header) == "":
-            text = f'{word!r} is claimed, and names.stomp.headers.{header} = "" says that no header asks for it'
+    asked = [(word, header) for word in promises.capabilities or () for header in _ASKED_BY.get(word, ())]
+    for word, header in asked:
+        if located.profile.names.stomp.headers.get(header) == "":
+            text = f'{word!r} is claimed, and names.stomp.headers.{header} = "" says that there is no such header'
             raise located.wrong("promises.capabilities", f"{text}; name the header, or leave the word out")
 
 

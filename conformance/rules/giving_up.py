@@ -17,6 +17,7 @@ from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
+from brokerproof.conformance.facts.presence import sessions_of
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.settling import failures
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
@@ -336,8 +337,8 @@ def given_up_at_the_limit(facts: Facts, copy: Copy) -> Findings:
         yield held("tried-again")
     elif copy.dead_letters and failed > most:
         yield held("given-up", "as often as promised")
-    elif copy.dead_letters and failures(copy) <= most and _is_unrejected(facts, copy):
-        why = f"it was delivered in vain {failures(copy)} times at most, and {most + 1} times are promised"
+    elif copy.dead_letters and (count := _in_vain(facts, copy)) <= most:
+        why = f"it was delivered in vain {count} times at most, and {most + 1} times are promised"
         yield broken("too-early", copy, copy.deliveries[-1], copy.dead_letters[0], why=why)
 
 
@@ -392,8 +393,29 @@ def dead_letters_say_why(facts: Facts, copy: Copy) -> Findings:
             yield held("says-why", "a subscriber was slow" if copy.dest.topic else "it was given up")
 
 
-def _is_unrejected(facts: Facts, copy: Copy) -> bool:
-    """Whether nobody but the broker can have given it up."""
-    settled = any(isinstance(event, Nack | Discard) for one in copy.deliveries for event in one.settlements)
-    gives_up = any(session.traits.gives_up_after or not session.traits.known for session in copy.dest.sessions)
-    return not (copy.rejected or settled or gives_up or maybe_timed_out(facts, copy, facts.end_ns))
+def _in_vain(facts: Facts, copy: Copy) -> int:
+    """How often at most it was delivered in vain; ``NEVER`` where somebody else than the broker may have given it up.
+
+    Where a rejection puts back, each delivery fails once at most, and who left before the drain may have been given it
+    unseen.
+    """
+    rejected = copy.rejected or any(isinstance(event, Nack) for one in copy.deliveries for event in one.settlements)
+    discarded = any(isinstance(event, Discard) for one in copy.deliveries for event in one.settlements)
+    traits = [session.traits for session in copy.dest.sessions]
+    if (
+        discarded
+        or any(one.gives_up_after or not one.known for one in traits)
+        or maybe_timed_out(facts, copy, facts.end_ns)
+    ):
+        return NEVER
+    if not rejected:
+        return failures(copy)
+    drain, unclear = facts.phases.get("drain"), any(one.seen_when_taken for one in traits)
+    if (
+        "requeue" not in facts.header.capabilities
+        or drain is None
+        or unclear
+        or any(one.rollbacks for one in copy.deliveries)
+    ):
+        return NEVER
+    return len(copy.deliveries) + sum(one.ended_ns < drain.t0 or not one.known for one in sessions_of(copy))

@@ -142,6 +142,8 @@ def test_what_is_claimed_over_stomp_has_a_header() -> None:
     assert parsed(lines).profile.promises.capabilities == ["ttl", "exclusive"]
     with pytest.raises(UsageError, match=r"'exclusive' is claimed, and names.stomp.headers.exclusive = \"\" says"):
         parsed(f'{lines}[names.stomp.headers]\nexclusive = ""\n')
+    with pytest.raises(UsageError, match=r"names.stomp.headers.browser_end = \"\" says that there is no such header"):
+        parsed('[promises]\ncapabilities = ["browsers"]\n[names.stomp.headers]\nbrowser_end = ""\n')
 
 
 def test_who_claims_logins_has_one() -> None:

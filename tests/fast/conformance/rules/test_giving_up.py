@@ -380,3 +380,28 @@ def test_rejections_count_over_a_restart_where_the_broker_promises_it(
         story = story.arrive(f"c0/{number}", "p0/1", redelivered=number > 1, delivery_count=1)
         story = story.consume(f"c0/{number}", "p0/1").nack(f"c0/{number}", "p0/1").restart("kill")
     assert kind(story.drain("q0").end(), "RDL-026") is expected
+
+
+@pytest.mark.parametrize(
+    ("times", "word", "ends", "expected"),
+    [
+        (2, "requeue", "", (FAILS, "too-early")),
+        (3, "requeue", "", (HOLDS, "given-up")),
+        (2, "requeue", "lose", (SILENT, "")),  # whoever was lost may have been given it once more
+        (2, "nack", "", (SILENT, "")),  # a rejection alone makes a dead letter
+    ],
+)
+def test_where_a_rejection_puts_back_it_is_given_up_after_as_many_as_promised(
+    times: int, word: str, ends: str, expected: tuple[VerdictKind, str]
+) -> None:
+    story = Builder("live", redeliveries_max=2).connect("p0").send("p0/1")
+    plain = [one for one in story.header.capabilities if one != "nack"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*plain, word])
+    story.connect("c0").subscribe("c0/1", prefetch=1, ack="individual")
+    for number in range(times):
+        story.arrive("c0/1", "p0/1", redelivered=number > 0, delivery_count=None).consume("c0/1", "p0/1")
+        story.nack("c0/1", "p0/1")
+    if ends:
+        story.lose("c0")
+    story.rest("q0", size=0, in_flight=0).drain("q0", DLQ).arrive("drain/2", "p0/1", delivery_count=None)
+    assert outcome(story.end(), "RDL-026") == expected
