@@ -110,7 +110,7 @@ class BrokerHost:
         self.journal = MemoryJournal() if settings.persistent else None
         #: Who comes in, and how; () where nobody is asked.
         self.login: tuple[str, ...] = LOGIN if settings.logins else ()
-        self._authenticator = Authenticator([User(LOGIN[0], hash_password(LOGIN[1], _COST))])
+        self._authenticator: Authenticator | None = None
         #: The process has ended, and no other was started yet.
         self.down = False
         #: What an operator was told of connections that were given up.
@@ -420,6 +420,8 @@ class BrokerHost:
             self.after()
 
     def _authenticate(self, action: Authenticate) -> None:
+        if self._authenticator is None:
+            self._authenticator = Authenticator([User(LOGIN[0], hash_password(LOGIN[1], _COST))])
         credentials = action.credentials
         identity = self._authenticator.recall(credentials) or self._authenticator.check(credentials)
         self.node.admit(action.connection, identity, refusal(credentials.user), self.now())
