@@ -121,7 +121,8 @@ def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("offers    broker-ttl, browsers, dead-letter, delay, durables, ")
     assert lines[3].startswith("first verdict after ")
-    reason = "[start] with restart = true is missing: the broker cannot be stopped and started again"
+    # One of many requirements: the summary names the largest groups, and a busy machine plays one program only.
+    reason = "[counters] is missing: nobody tells figures"
     assert reason in " ".join(" ".join(lines).split())
     assert lines[-5:-2] == [
         f"  brokerproof run --broker {url} --name mine-1 --full",
