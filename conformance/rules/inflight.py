@@ -237,7 +237,9 @@ def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
     least = ((event.in_flight, ledger.kept), (event.size, ledger.pledged + ledger.undone))
     counters = [(figure, wanted) for figure, wanted in least if figure is not None]
     unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
-    if ledger.disturbed or unclear:
+    # What was rolled back may have gone back to its queue, and have expired there.
+    gone = ledger.undone > 0 and reading.dest is not None and any(send.mortal for send in reading.dest.sends)
+    if ledger.disturbed or unclear or gone:
         yield unsure(reading)
     elif any(figure < wanted for figure, wanted in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"
