@@ -16,6 +16,7 @@ import msgspec
 
 from brokerproof.conformance.brokers.apart import ACTIVEMQ, Letters
 from brokerproof.conformance.brokers.selector_forms import Language
+from brokerproof.conformance.brokers.switches import BY_CLAIM
 from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.steps import (
@@ -134,7 +135,7 @@ def cast(
     if letters.apart:
         named = {DEAD_LETTERS: LETTERS}
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
-    told = {word: word.replace("_", "-") in capabilities for word in ("transacted_nacks", "logins")}
+    told = {name: name.replace("_", "-") in capabilities for name in BY_CLAIM}
     broker = msgspec.structs.replace(letters.applied(program.broker), **told)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
 

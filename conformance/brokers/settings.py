@@ -19,6 +19,7 @@ import msgspec
 
 from brokerproof.conformance.brokers.apart import ACTIVEMQ, Letters
 from brokerproof.conformance.brokers.placeholders import filled
+from brokerproof.conformance.brokers.switches import BY_CLAIM
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 _SWEEP = "expire_period_ms"
 _UNASKED = {"generation", "policies"}
 #: What nobody need tell a broker: it does so, or programs do without.
-_CAST = ("transacted_nacks", "logins")
-_UNTOLD = {_SWEEP, *_CAST}
+_UNTOLD = {_SWEEP, *BY_CLAIM}
 _OF_BROKER = [name for name in BrokerSpec.__struct_fields__ if name not in _UNASKED]
 _OF_POLICY = [name for name in PolicySpec.__struct_fields__ if name != "match"]
 _SHARED = set(_OF_BROKER) & set(_OF_POLICY)
@@ -133,7 +133,7 @@ class Settings:
         kept = {one.word: one.value for one in told if self._words(one) is not None}
         if stamps:
             kept.setdefault("timestamping", TimeStampingSpec())
-        for name in _CAST:
+        for name in BY_CLAIM:
             kept.setdefault(name, getattr(spec, name))  # as ``casting.py`` found
         sweeps = _SWEEP in self._table
         policies = [entry if sweeps else msgspec.structs.replace(entry, expire_period_ms=0) for entry in spec.policies]

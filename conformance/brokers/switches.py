@@ -9,6 +9,8 @@ BY_SETTING = {
     "redelivery": "broker-redelivery",
     "connector": "connector",
 }
+#: Fields of ``BrokerSpec`` that nobody need set: a capability of the same name gives them.
+BY_CLAIM = ("transacted_nacks", "logins")
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
     *("absolute-delay", "auto-browsers", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),

@@ -78,10 +78,6 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     advisories: bool = False
 
 
-#: A login and its passcode, of clients of a broker of ours that asks for one.
-LOGIN: Final = ("brokerproof", "Let-me-in-2")
-
-
 class MonitorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Inactivity settings: ``read_ms`` (R), ``initial_delay_ms`` (D); ``read_ms`` 0 is off."""
 
@@ -101,6 +97,10 @@ class ConnectorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     read_timeout_ms: int = 0
     write_timeout_ms: int = 0
     heart_beat_grace: float = 1.0
+
+
+#: A login and its passcode, of clients of a broker of ours that asks for one.
+LOGIN: Final = ("brokerproof", "Let-me-in-2")
 
 
 class BrokerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

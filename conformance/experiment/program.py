@@ -105,25 +105,10 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What a history of this program says about the broker."""
         broker = self.broker
         return DeclaredSpec(
-            generation=broker.generation,
-            timestamping=broker.timestamping,
-            memory_limit_bytes=broker.memory_limit_bytes,
-            policies=broker.policies,
-            dead_letter_non_persistent=broker.dead_letter_non_persistent,
-            monitor_offer=broker.monitor_offer,
-            connector=broker.connector,
-            persistent=broker.persistent,
-            store_limit_bytes=broker.store_limit_bytes,
-            temp_limit_bytes=broker.temp_limit_bytes,
-            delay_support=broker.delay_support,
+            **{name: getattr(broker, name) for name in BrokerSpec.__struct_fields__},
             bytes_per_second={link.client: link.rate() for link in self.links if link.rate()},
             jitter_us={link.client: link.jitter_us for link in self.links if link.jitter_us},
             zones={host.name: host.clock.zone_hours for host in self.hosts if host.clock.zone_hours},
-            delay_max_ms=broker.delay_max_ms,
-            redeliveries_max=broker.redeliveries_max,
-            transacted_nacks=broker.transacted_nacks,
-            logins=broker.logins,
-            mqsc=broker.mqsc,
             monitor={
                 host.name: effective
                 for host in self.clients()

@@ -399,23 +399,16 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     Where a rejection puts back, each delivery fails once at most, and who left before the drain may have been given it
     unseen.
     """
-    rejected = copy.rejected or any(isinstance(event, Nack) for one in copy.deliveries for event in one.settlements)
-    discarded = any(isinstance(event, Discard) for one in copy.deliveries for event in one.settlements)
+    settlements = [event for one in copy.deliveries for event in one.settlements]
     traits = [session.traits for session in copy.dest.sessions]
-    if (
-        discarded
-        or any(one.gives_up_after or not one.known for one in traits)
-        or maybe_timed_out(facts, copy, facts.end_ns)
-    ):
+    if any(isinstance(event, Discard) for event in settlements) or maybe_timed_out(facts, copy, facts.end_ns):
         return NEVER
-    if not rejected:
+    if any(one.gives_up_after or not one.known for one in traits):
+        return NEVER
+    if not copy.rejected and not any(isinstance(event, Nack) for event in settlements):
         return failures(copy)
-    drain, unclear = facts.phases.get("drain"), any(one.seen_when_taken for one in traits)
-    if (
-        "requeue" not in facts.header.capabilities
-        or drain is None
-        or unclear
-        or any(one.rollbacks for one in copy.deliveries)
-    ):
+    drain, unseen = facts.phases.get("drain"), any(one.seen_when_taken for one in traits)
+    again = any(one.rollbacks for one in copy.deliveries)
+    if "requeue" not in facts.header.capabilities or drain is None or unseen or again:
         return NEVER
     return len(copy.deliveries) + sum(one.ended_ns < drain.t0 or not one.known for one in sessions_of(copy))

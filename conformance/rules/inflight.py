@@ -231,15 +231,16 @@ def with_transactions(facts: Facts) -> list[Reading]:
 
 
 @rule("INF-010", over=with_transactions, handles=KINDS)
-def uncommitted_changes_nothing(_facts: Facts, reading: Reading) -> Findings:
+def uncommitted_changes_nothing(facts: Facts, reading: Reading) -> Findings:
     """Acknowledgements in a transaction change nothing before commit, and rollback changes nothing."""
     event, ledger = reading.event, reading.ledger
     least = ((event.in_flight, ledger.kept), (event.size, ledger.pledged + ledger.undone))
     counters = [(figure, wanted) for figure, wanted in least if figure is not None]
-    unclear = [one for one in (*reading.windows, *reading.wild) if not one.session.known and one.held + one.doubted]
+    windows = (*reading.windows, *reading.wild)
+    unclear = [one for one in windows if not one.session.known and one.held + one.doubted]
     # What was rolled back may have gone back to its queue, and have expired there.
-    gone = ledger.undone > 0 and reading.dest is not None and any(send.mortal for send in reading.dest.sends)
-    if ledger.disturbed or unclear or gone:
+    again = any(one.undone and facts.may_send_again(one.session) for one in windows)
+    if ledger.disturbed or unclear or (again and any(send.mortal for send in reading.destination.sends)):
         yield unsure(reading)
     elif any(figure < wanted for figure, wanted in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"

@@ -129,7 +129,10 @@ def test_a_quick_run_says_what_was_probed_and_how_to_see_more(
         f"  brokerproof profile init {url} --out my-broker.toml",
         "  brokerproof run --broker my-broker.toml",
     ]
-    (column,) = read_report(tmp_path).columns
+    report = read_report(tmp_path)
+    lacking = "[start] with restart = true is missing: the broker cannot be stopped and started again"
+    assert any(lacking in cell.verdict.text for cell in report.cells)
+    (column,) = report.columns
     assert column.broker == "mine-1"
     assert column.about["programs"].startswith("a quick selection")
     assert 1 <= column.runs - len(refused_by(running)) < len(plan_of(running))
