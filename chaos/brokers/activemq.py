@@ -1,9 +1,10 @@
 """ActiveMQ Classic as a supervised child: private folder, loopback ports, its own clock, counters through Jolokia.
 
 Decides: how a broker is started and when it serves, dies, or must be started again on other ports.
-Rules: ready means a STOMP answer and, with management, an answer of the agent; a start whose log says that an address
-is in use is tried again with new ports; a broker that dies at start is one error with the end of its log, and no
-process is left. It needs no root, no scripts of the package and no file outside its folder.
+Rules: ready means that this very process listens on its ports, a STOMP answer and, with management, an answer of the
+agent; a start whose log says that an address is in use is tried again with new ports; a broker that dies at start is
+one error with the end of its log, and no process is left. It needs no root, no scripts of the package and no file
+outside its folder.
 Known exceptions: exit code 143 is a normal end after SIGTERM; the log often lacks the lines of the shutdown; the
 agent's jar comes from Maven only.
 """
@@ -20,7 +21,7 @@ from brokerproof.chaos.brokers.jars import BrokerJars, jolokia_agent
 from brokerproof.chaos.brokers.jolokia import Jolokia, JolokiaFailed
 from brokerproof.chaos.brokers.stomp import handshake
 from brokerproof.chaos.clocks import ClockFile, RatedClock, clock_environment, scrubbed
-from brokerproof.chaos.ports import LOOPBACK, free_ports, says_port_in_use
+from brokerproof.chaos.ports import LOOPBACK, free_ports, owns_listener, says_port_in_use
 from brokerproof.chaos.processes import (
     GRACE_MS,
     READY_TIMEOUT_MS,
@@ -133,7 +134,7 @@ class ActiveMQ:
     def _await_serving(self, process: Process, timeout_ms: int) -> bool:
         """True when it serves; False when it must be started again on other ports."""
         try:
-            self.server = process.await_ready(lambda: handshake(self.stomp_port), timeout_ms)
+            self.server = process.await_ready(self._serving, timeout_ms)
             if self.agent is not None:
                 self._jolokia = Jolokia(self.jolokia_port, self.options.name, witness=process.state)
                 # The agent does not end the JVM when its port is taken, and then somebody else may answer there.
@@ -142,15 +143,25 @@ class ActiveMQ:
             if says_port_in_use(error.log):
                 return False
             raise
-        return self.agent is None or not says_port_in_use(process.log_tail(WHOLE_LOG_BYTES))
+        return not self._port_in_use()
+
+    def _serving(self) -> str | None:
+        if self._port_in_use():
+            return "port in use"
+        # Who took the port before us answers as politely.
+        ours = all(owns_listener(self.process.pid, port) for port in (self.openwire_port, self.stomp_port))
+        return handshake(self.stomp_port) if ours else None
 
     def _managed(self) -> str | None:
-        if says_port_in_use(self.process.log_tail(WHOLE_LOG_BYTES)):
+        if self._port_in_use():
             return "port in use"
         try:
             return self.jolokia.version()
         except JolokiaFailed:
             return None
+
+    def _port_in_use(self) -> bool:
+        return says_port_in_use(self.process.log_tail(WHOLE_LOG_BYTES))
 
     def _forget_jolokia(self) -> None:
         if self._jolokia is not None:
