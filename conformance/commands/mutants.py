@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 from brokerproof.conformance.commands import automatic
@@ -21,6 +22,8 @@ from brokerproof.conformance.running.pool import end_with_parent
 
 #: The mutant that CI plants to prove that a failing run is red: it must die, and quickly.
 CANARY = "delay-1ms-early"
+#: Mutants for which it pays to find out first which programs exercise what.
+MANY = 20
 
 
 def main(argv: Sequence[str]) -> int:
@@ -64,10 +67,10 @@ def _check_kind(options: argparse.Namespace) -> None:
         raise UsageError(f"{what} was written by hand; leave it out, or leave --automatic out")
 
 
-def hunt_one(name: str, seed: int, programs: int) -> dict[str, object]:
+def hunt_one(name: str, seed: int, programs: int, *, likely_first: bool = False) -> dict[str, object]:
     """Hunt one mutant; a row for the table."""
     mutant = MUTANTS[name]
-    kill = hunt(mutant, seed, programs)
+    kill = hunt(mutant, seed, programs, likely_first=likely_first)
     row: dict[str, object] = {"mutant": name, "requirement": mutant.requirement}
     if kill is None:
         return row | {"killed": False, "programs": programs, "by": [], "program": ""}
@@ -86,12 +89,12 @@ def _hunt_all(names: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def _rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    one = partial(hunt_one, seed=options.seed, programs=options.programs, likely_first=len(names) >= MANY)
     if options.jobs <= 1:
-        for name in names:
-            yield hunt_one(name, options.seed, options.programs)
+        yield from map(one, names)
         return
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
-        futures = [pool.submit(hunt_one, name, options.seed, options.programs) for name in names]
+        futures = [pool.submit(one, name) for name in names]
         try:
             for future in futures:
                 yield future.result()

@@ -22,7 +22,7 @@ def main() -> int:
     options = parser.parse_args()
     found = 0
     for name in options.mutants:
-        killed = hunt(MUTANTS[name])
+        killed = hunt(MUTANTS[name], likely_first=True)
         if killed is None:
             sys.stdout.write(f"{name} survives\n")
             found += 1
