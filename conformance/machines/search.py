@@ -92,7 +92,7 @@ class PromiseBroken(AssertionError):
 class Repeatable(HypothesisProvider):
     """Hypothesis' choices without the constants that it collects from whatever modules are loaded: the same seed must
     try the same programs alone, beside other tests and in any worker. The overridden name is private; where a version
-    of Hypothesis lacks it, searches work but may differ (tests/fast/conformance/machines/test_machines.py notices).
+    of Hypothesis lacks it, searches work but may differ (tests/quality/test_machines.py notices).
     """
 
     def _maybe_draw_constant(self, *_: object, **__: object) -> None:

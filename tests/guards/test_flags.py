@@ -19,15 +19,15 @@ from tests.guards.tree import ROOT
 
 CLI = "tests/fast/conformance/commands/test_cli.py"
 RELEASES = "tests/fast/reports/commands/test_releases.py"
-AUTOMATIC = "tests/fast/conformance/commands/test_automatic.py"
+AUTOMATIC = "tests/quality/test_automatic.py"
 JOBS = "tests/quality/test_jobs.py"
-COVERAGE = "tests/fast/conformance/commands/test_coverage.py"
+COVERAGE = "tests/quality/test_coverage.py"
 QUICK = "tests/fast/conformance/running/test_quick.py"
 PLAN = "tests/fast/conformance/running/test_live_plan.py"
 CLOCKS = "tests/fast/conformance/operating/test_clocks.py"
 SERVER = "tests/live/test_server.py"
 TRANSPORT = "tests/live/test_transport.py"
-STORIES = "tests/fast/conformance/stories/test_stories.py"
+STORIES = "tests/quality/test_stories.py"
 LIVE = "tests/live/test_live_command.py"
 FAST = "tests/live/test_live_rates.py"
 CAMPAIGN = "tests/live/test_campaign.py"
@@ -46,7 +46,7 @@ SPARK = {
     "--resume": f"{CAMPAIGN}::test_a_killed_campaign_goes_on_and_gives_the_same_digest",
     "--json": f"{CAMPAIGN}::test_the_digest_is_that_of_one_process",
 }
-NIGHTLY = "tests/fast/reports/commands/test_nightly.py"
+NIGHTLY = "tests/quality/test_nightly.py"
 
 TESTS: dict[str, dict[str, str]] = {
     "run": {
@@ -82,7 +82,7 @@ TESTS: dict[str, dict[str, str]] = {
         "--speed": f"{FAST}::test_a_program_lives_as_fast_as_it_is_told",
         "--mutant": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--requirement": f"{CLI}::test_requirement_restricts_what_is_judged",
-        "--machine": "tests/fast/conformance/machines/test_machines.py::test_the_machine_of_a_replay_matters",
+        "--machine": "tests/quality/test_machines.py::test_the_machine_of_a_replay_matters",
         "--shrink": f"{CLI}::test_replay_with_a_mutant_fails_and_shrinks",
         "--out": f"{CLI}::test_replay_by_seed_file_and_name",
         "--json": f"{CLI}::test_json_output_is_json",
@@ -164,8 +164,8 @@ TESTS: dict[str, dict[str, str]] = {
     "ingest": {"--store": f"{ASKED}::test_reports_and_histories_become_campaigns"},
     "sql": {"--store": f"{ASKED}::test_every_question_is_answered"},
     "plots": {
-        "--store": "tests/fast/reports/commands/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
-        "--out": "tests/fast/reports/commands/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
+        "--store": "tests/quality/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
+        "--out": "tests/quality/test_plots.py::test_a_page_shows_what_is_there_and_names_what_is_not",
     },
     "nightly": {
         "--broker": f"{NIGHTLY}::test_a_broker_that_cannot_be_tested_does_not_stop_the_others",

@@ -33,20 +33,11 @@ from brokerproof.conformance.running.live import (
     live_runs,
     plan_of,
     random_plan,
-    refused_by,
-    refused_run,
     run_live,
 )
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.stories.delays import DELAY, waits
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
-
-
-def test_what_could_not_apply_is_not_missed_where_nothing_ran() -> None:
-    found = runs._untold(make_adapter("coilmq"), ("DLY-001", "GEN-001"), VerdictKind.NOT_RUN, "no Java")
-    told = {one.requirement: one for one in found}
-    assert told["DLY-001"].verdict is VerdictKind.NOT_APPLICABLE
-    assert (told["GEN-001"].verdict, told["GEN-001"].text) == (VerdictKind.NOT_RUN, "no Java")
 
 
 class Anything(Adapter):
@@ -323,16 +314,6 @@ def test_nobody_stops_a_broker_that_is_not_ours() -> None:
     assert owns(stopped)
     assert not owns(stopped, ours=False)
     assert owns(plain.with_steps([Probe()]), ours=False)
-
-
-def test_the_reason_is_what_the_broker_lacks_whatever_kept_a_program_away() -> None:
-    adapter = make_adapter("coilmq")
-    name, program, why = next(entry for entry in refused_by(adapter) if entry[0] == "sent-to-two-names")
-    wanted = ("EXP-002", "GEN-001", "RDL-001")
-    told = {one.requirement: one.text for one in refused_run(adapter, name, program, why, wanted).verdicts}
-    assert told["EXP-002"] == "the broker (or its transport) does not offer: ttl"
-    assert told["RDL-001"].startswith("names.stomp.headers redelivered: ")
-    assert told["GEN-001"] == why
 
 
 def test_what_crosses_a_slow_link_takes_its_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,14 @@ import pytest
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import OK, SUITE, USAGE
-from brokerproof.conformance.mutants.automatic.equivalent import Equivalent
-from brokerproof.conformance.mutants.automatic.mutations import Mutation, all_mutations
+from brokerproof.conformance.mutants.automatic.equivalent import Equivalent, equivalents
+from brokerproof.conformance.mutants.automatic.mutations import (
+    Mutation,
+    all_mutations,
+    broker_folder,
+    mutations_of,
+    source_files,
+)
 from brokerproof.conformance.running.automatic import coverage, sample
 from brokerproof.conformance.running.automatic.coverage import Coverage, record_all
 from brokerproof.conformance.running.automatic.sample import Score, Trial, try_all
@@ -176,3 +183,28 @@ def test_coverage_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [row.history for row in again.rows] == [first.rows[0].history]
     reached, lines = first.reached(["core/queue.py"])
     assert 0 < reached < lines
+
+
+def around(tree: ast.Module | ast.ClassDef, line: int) -> str:
+    """The function or statement of a line, as a tree in a text."""
+    for node in tree.body:
+        if node.lineno <= line <= (node.end_lineno or 0):
+            return around(node, line) if isinstance(node, ast.ClassDef) else ast.dump(node)
+    return ast.dump(tree)
+
+
+def test_every_mutation_of_the_broker_compiles_and_changes_the_source() -> None:
+    for file in source_files("core/[f-m]*.py"):
+        source = (broker_folder() / file).read_text("utf-8")
+        plain = ast.parse(source)
+        for mutation in mutations_of(file, source)[::7]:
+            changed = around(ast.parse(mutation.mutated()), mutation.line)
+            assert changed != around(plain, mutation.line), mutation.diff()
+
+
+def test_equivalent_mutants_exist_and_have_a_reason() -> None:
+    present = {mutation.key: mutation for mutation in all_mutations(source_files())}
+    for entry in equivalents().values():
+        assert entry.key in present, f"{entry.file}: {entry.change}: the source has changed; look at it again"
+        assert present[entry.key].file == entry.file
+        assert len(entry.reason) > 20, f"{entry.key}: why can nobody tell it from the sound broker?"
