@@ -217,7 +217,7 @@ def _prefetch(line: Line, name: str) -> bool:
     first = line.message(ANSWER_MS)
     if first is None or line.message(ABSENT_MS) is not None:
         return False
-    line.ask("ACK", _settlement(first))
+    line.ask("ACK", settlement(first))
     moved = line.message(ANSWER_MS) is not None
     line.ask("UNSUBSCRIBE", {"id": queue})
     line.subscribe(queue)
@@ -238,7 +238,7 @@ def _nack(letters: list[bytes], line: Line, name: str) -> bool:
     found = line.message(ANSWER_MS)
     if found is None:
         return False
-    line.ask("NACK", _settlement(found))
+    line.ask("NACK", settlement(found))
     place = f"/queue/{own_dead_letters_of(name)}" if line.apart else _DEAD_LETTERS
     line.subscribe(place, "client-individual", **{"activemq.prefetchSize": "1000"})
     deadline_ns = time.monotonic_ns() + ANSWER_MS * 1_000_000
@@ -246,7 +246,7 @@ def _nack(letters: list[bytes], line: Line, name: str) -> bool:
         letter = line.message(ABSENT_MS)
         if letter is None or not letter.body.startswith(name.encode()):
             continue  # what others left there stays
-        line.ask("ACK", _settlement(letter))
+        line.ask("ACK", settlement(letter))
         letters.append(letter.body.removeprefix(name.encode()))
         if letter.body == name.encode():
             return letter.headers.get("original-destination") == queue
@@ -376,7 +376,8 @@ def _browsers(ack: str, access: Access, name: str) -> bool:
     return all(bodies) and end is not None and end.headers.get("browser") == "end"
 
 
-def _settlement(message: Frame) -> dict[str, str]:
+def settlement(message: Frame) -> dict[str, str]:
+    """The headers that an ACK or NACK of a message needs, in the words of whichever version."""
     headers = message.headers
     if "ack" in headers:
         return {"id": headers["ack"]}

@@ -6,6 +6,7 @@ outside tells. Only a wrong one is the file's fault. What was started is stopped
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from brokerproof.chaos.rates import REAL, Rate, rate_of
 from brokerproof.chaos.tools import ToolFailed, ToolMissing
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.line import ANSWER_MS, Line, ProbeError
-from brokerproof.conformance.brokers.probing import MEANT, dates, read_clock
+from brokerproof.conformance.brokers.probing import MEANT, dates, read_clock, settlement
 from brokerproof.conformance.brokers.profile import Profile, Promises
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
@@ -39,6 +40,15 @@ _APART_S = 1.0
 _LATE_MS = 50
 MOVED_S = 6.0
 _COUNT = 3
+#: What figures are (from, to) while a consumer has acknowledged one of these messages, and holds one more, or all.
+_HELD = {
+    "size": (_COUNT - 1, _COUNT - 1),
+    "in_flight": (1, _COUNT - 1),
+    "enqueued": (_COUNT, _COUNT),
+    "dequeued": (1, 1),
+    "dispatched": (2, _COUNT),
+    "consumers": (1, 1),
+}
 #: A client's heart-beats while it is watched being silent.
 _BEAT_MS = 500
 #: How long a process may need to end, when it answers no more.
@@ -230,37 +240,73 @@ def _stamping(adapter: ProfileAdapter) -> Proof:
     return Proof("settings.timestamping", "wrong" if missed else "ok", text)
 
 
-def _counters(adapter: ProfileAdapter) -> Proof:
+def _counters(adapter: ProfileAdapter, *, held: bool = True) -> Proof:
     name = f"bp{secrets.token_hex(4)}"
+    place = f"/queue/{name}"
     with _Running(adapter) as running, Line(running.access) as line:
         figures = adapter.figures(running.server)
         assert figures is not None, "it is asked only where there are counters"
-        proof = counted(figures, QUEUE + name, lambda number: line.send(f"/queue/{name}", f"{number}"))
-        line.subscribe(f"/queue/{name}")
-        while line.message(100) is not None:
-            pass
+        with contextlib.closing(figures):
+            proof = counted(figures, QUEUE + name, lambda number: line.send(place, f"{number}"))
+            if held and proof.state == "ok":
+                proof = _counted_while_held(figures, QUEUE + name, line, place) or proof
+        with Line(running.access) as last:
+            last.subscribe(place)
+            while last.message(100) is not None:
+                pass
     return proof
 
 
 def counted(figures: Figures, queue: str, send: Callable[[int], None]) -> Proof:
-    """Whether the figures of a queue move by what is sent to it. They are closed."""
+    """Whether the figures of a queue move by what is sent to it."""
     for number in range(_COUNT):
         send(number)
-    deadline = time.monotonic() + MOVED_S
-    while True:
-        told = figures.counters(queue) or {}
-        moved = told.get("size", told.get("enqueued")) == _COUNT
-        if moved or time.monotonic() > deadline:
-            break
-        time.sleep(0.05)
-    figures.close()
+    told = _moved(figures, queue, lambda told: told.get("size", told.get("enqueued")) == _COUNT)
     missing = [word for word in figures.map if word not in told]
     if missing:
         text = f"after {_COUNT} messages they are {told}: {', '.join(missing)} {_UNTOLD}"
         return Proof("counters.map", "wrong", text)
     still = [word for word in ("size", "enqueued") if told.get(word) == 0]
     why = f": {' and '.join(still)} {_STILL}" if still else ""
+    moved = told.get("size", told.get("enqueued")) == _COUNT
     return Proof("counters.map", "ok" if moved else "wrong", f"after {_COUNT} messages they are {told}{why}")
+
+
+def _counted_while_held(figures: Figures, queue: str, line: Line, place: str) -> Proof | None:
+    """What is wrong while a consumer has acknowledged one of the messages and holds at least one more. None: nothing,
+    or nobody can tell, because no message came.
+    """
+    line.subscribe(place, "client-individual")
+    first = line.message(ANSWER_MS)
+    if first is None:
+        return None
+    line.ask("ACK", settlement(first))
+
+    def wrong(told: dict[str, int]) -> list[str]:
+        return [
+            word for word, figure in told.items() if word in _HELD and not _HELD[word][0] <= figure <= _HELD[word][1]
+        ]
+
+    told = _moved(figures, queue, lambda told: not wrong(told))
+    if not wrong(told):
+        return None
+    text = f"of {_COUNT} messages a consumer has acknowledged one and holds others, and they are {told}"
+    wanted = [f"{word} {_span(*_HELD[word])}" for word in wrong(told)]
+    return Proof("counters.map", "wrong", f"{text} where they should be {', '.join(wanted)}")
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _moved(figures: Figures, queue: str, done: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """The figures of a queue as soon as they are so, or when they have had their time."""
+    deadline = time.monotonic() + MOVED_S
+    while True:
+        told = figures.counters(queue) or {}
+        if done(told) or time.monotonic() > deadline:
+            return told
+        time.sleep(0.05)
 
 
 def check_figures(adapter: ProfileAdapter) -> None:
@@ -268,7 +314,7 @@ def check_figures(adapter: ProfileAdapter) -> None:
     if adapter.located.profile.counters is None or adapter.located.profile.endpoints.stomp is None:
         return
     try:
-        proof = _counters(adapter)
+        proof = _counters(adapter, held=False)
     except (OSError, ProbeError):
         return  # the runs will show
     if proof.state == "wrong" and proof.text.endswith(_SUSPECT):

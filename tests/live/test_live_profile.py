@@ -111,6 +111,14 @@ def test_each_line_is_proven_and_a_lie_is_found(tmp_path: Path, capsys: pytest.C
     assert "wrong       promises.heart_beat_grace: a silent client was given up after 1" in told
 
 
+def test_a_figure_that_is_called_another_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lie = PROFILE.replace('"inflightCount"', '"expiredCount"').replace("grace = 2.0", "grace = 3.0")
+    assert main(["profile", "check", str(written(tmp_path, lie))]) == VIOLATED
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "counters.map" in line)
+    assert told.startswith("wrong       counters.map: of 3 messages a consumer has acknowledged one and holds others")
+    assert told.endswith("where they should be in_flight 1 to 2")
+
+
 def test_a_first_profile_runs(laboratory: Laboratory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adapter = make_adapter(str(written(tmp_path)))
     assert isinstance(adapter, ProfileAdapter)

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -286,8 +287,8 @@ class _Bench:
         desk, dest = self._desk(), self._waiting_place()
         figures = self._adapter.figures(self._server)
         assert figures is not None, "it is asked only where there are counters"
-
-        proof = counted(figures, dest, lambda number: self._send(desk, dest, f"m{number}"))
+        with contextlib.closing(figures):
+            proof = counted(figures, dest, lambda number: self._send(desk, dest, f"m{number}"))
         if proof.state == "wrong":
             raise Wrong(proof.text)
         return proof.text
