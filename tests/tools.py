@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from tests.guards.tree import PACKAGES
 
+T = TypeVar("T")
+
 
 def examples(count: int) -> int:
     """How many examples Hypothesis draws of a property: ``count`` in each run, many times as many at night."""
     return count * int(os.environ.get("BROKERPROOF_TEST_EXAMPLES", "1"))
+
+
+def at_night(values: Iterable[T], *, but: Collection[T] = ()) -> list[object]:
+    """Parameters of a test of which ``but`` these are played before each change, and all others at night."""
+    return [value if value in but else pytest.param(value, marks=pytest.mark.night) for value in values]
 
 
 def not_run(reason: str) -> NoReturn:

@@ -61,12 +61,12 @@ def hunt(
 
 
 def _likely_first(requirement: str) -> dict[str, Program]:
-    return dict(sorted(programs().items(), key=lambda item: requirement not in _shown()[item[0]]))
+    return dict(sorted(programs().items(), key=lambda item: requirement not in corpus_shows()[item[0]]))
 
 
 @cache
-def _shown() -> dict[str, frozenset[str]]:
-    """What each program of the corpus exercises."""
+def corpus_shows() -> dict[str, frozenset[str]]:
+    """What each program of the corpus exercises on the sound broker."""
     judged = [one.id for one in default_catalogue().judged()]
     return {name: shown(name, program, judged) for name, program in programs().items()}
 

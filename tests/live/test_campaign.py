@@ -63,7 +63,7 @@ from brokerproof.reports.store.manifests import END, START, Store, table_files
 from brokerproof.reports.store.schema import read_report
 from brokerproof.reports.store.writer import PartWriter
 from tests.guards.tree import PACKAGES
-from tests.tools import not_run, users_packages
+from tests.tools import at_night, not_run, users_packages
 
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("spark")]
 
@@ -282,6 +282,7 @@ def test_guided_programs_are_those_of_one_process(tmp_path: Path) -> None:
     assert summary["problems"] == []
 
 
+@pytest.mark.night
 def test_trials_of_planted_defects_are_one_job(tmp_path: Path) -> None:
     """On executors as here; what they come to is a curve, and a page."""
     places = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "page.html")]
@@ -405,6 +406,7 @@ def test_sql_and_the_rule_agree_on_honest_histories(session: Any, tmp_path: Path
     assert not [pair for pair in found if "violated" in pair]
 
 
+@pytest.mark.night
 def test_what_sql_calls_violated_the_rule_does_too(session: Any, tmp_path: Path) -> None:
     """In histories full of lies. The rule violates more: it weighs the other evidence, where SQL takes each line at its
     word; by the same evidence it may see through a lie, now and then. Where it cannot tell it says nothing against SQL.
@@ -490,6 +492,7 @@ class Running:
         self.process.communicate()
 
 
+@pytest.mark.night
 def test_a_killed_campaign_goes_on_and_gives_the_same_digest(tmp_path: Path) -> None:
     """Killed when some parts are made and others are not; of two that resume it at once the second is refused."""
     with Running(tmp_path, "--seed", "400", "--programs", "750") as killed:
@@ -542,7 +545,7 @@ def test_two_campaigns_at_once_on_one_report_are_refused(tmp_path: Path) -> None
         assert "write yours elsewhere (--out)" in done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", at_night([signal.SIGKILL, signal.SIGINT], but=[signal.SIGKILL]))
 def test_no_process_outlives_the_runner(tmp_path: Path, how: signal.Signals) -> None:
     with Running(tmp_path, "--programs", "100000") as runner:
         # The JVM, the daemon of its Python workers and a worker: else there is little to leave behind.

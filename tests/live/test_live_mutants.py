@@ -16,6 +16,7 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.mutants import MUTANTS
 from brokerproof.conformance.running.engine import run_program
+from brokerproof.conformance.running.hunt import corpus_shows
 from brokerproof.conformance.running.live import plan_of, run_live
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from tests.live.bench import make_laboratory
@@ -40,7 +41,8 @@ def shortest_that_shows(mutant: str) -> tuple[str, Program]:
     found = [
         (name, program)
         for name, program in plan_of(ReferenceAdapter())
-        if run_program(program, name, mutant=mutant, wanted=wanted).verdicts[0].verdict is VerdictKind.VIOLATED
+        if MUTANTS[mutant].requirement in corpus_shows()[name]
+        and run_program(program, name, mutant=mutant, wanted=wanted).verdicts[0].verdict is VerdictKind.VIOLATED
     ]
     assert found, f"no live program of the corpus shows {mutant}"
     return min(found, key=lambda entry: (not entry[0].startswith("live-"), real_ms(entry[1]), entry[0]))

@@ -35,6 +35,7 @@ from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.worlds.live.laboratory import Laboratory
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory
+from tests.tools import at_night
 
 pytestmark = pytest.mark.live
 
@@ -58,7 +59,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
         yield laboratory
 
 
-@pytest.fixture(scope="module", params=["reference", "activemq"])
+@pytest.fixture(scope="module", params=at_night(["reference", "activemq"], but=["reference"]))
 def adapter(request: pytest.FixtureRequest) -> Iterator[Adapter]:
     adapter = ReferenceAdapter() if request.param == "reference" else activemq()
     yield adapter

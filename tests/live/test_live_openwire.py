@@ -66,6 +66,7 @@ def test_what_only_our_client_says_is_done_as_it_must_be(stage: Stage, name: str
 CERTAIN = load_known("activemq 5.17.2").through_openwire().certain()
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("entry", CERTAIN, ids=lambda entry: entry.requirement)
 def test_what_is_known_of_it_still_fails(stage: Stage, entry: Deviation) -> None:
     for name in entry.programs:
