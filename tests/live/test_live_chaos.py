@@ -118,6 +118,7 @@ def test_the_network_ends_connections(tmp_path: Path) -> None:
         assert len({event.message for event in history.events if isinstance(event, Arrive)}) == 5
 
 
+@pytest.mark.night
 def test_a_connection_ends_after_so_many_bytes(tmp_path: Path) -> None:
     """Counted at the far end of the line: so many came through; nothing is lost, and nobody is accused."""
     come_back: list[AnyStep] = [Send(count=3), Subscribe(host=1), Take(host=1, count=9, deadline_ms=1000), Settle()]
@@ -141,6 +142,7 @@ def test_a_connection_ends_after_so_many_bytes(tmp_path: Path) -> None:
         assert [one.text for one in found.values() if one.verdict is VerdictKind.VIOLATED] == []
 
 
+@pytest.mark.night
 def test_a_sliced_and_a_jittery_link(tmp_path: Path) -> None:
     """Pieces are counted and ways are timed at both ends; what they carry comes through, in order."""
     steps: list[AnyStep] = [Subscribe(host=1, prefetch=30), Send(count=20, size=3000), Take(host=1, count=20), Settle()]
@@ -203,6 +205,7 @@ def test_a_pull_behind_a_stalled_link_ends(tmp_path: Path) -> None:
     assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
 
 
+@pytest.mark.night
 def test_a_broker_that_has_too_little(tmp_path: Path) -> None:
     """It can accept nobody and goes on with those who are there, it hardly gets its processor; then it has enough."""
     hosts = [HostSpec("b", "broker"), *(HostSpec(name, "client") for name in ("p0", "c0", "c1"))]
@@ -246,6 +249,7 @@ def needy(what: ops.Scarce) -> list[AnyStep]:
     return [*steps, Advance(ms=300), Relieve(what=what), Advance(ms=2500), Send(size=200_000), Settle()]
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("what", ["disk", "memory"])
 def test_a_reference_broker_without_room_or_memory_loses_nothing(tmp_path: Path, what: ops.Scarce) -> None:
     steps = [*needy(what), Restart(how="kill"), Send(), Settle()]
@@ -259,6 +263,7 @@ def test_a_reference_broker_without_room_or_memory_loses_nothing(tmp_path: Path,
     assert [one.text for one in judge_history(history) if one.verdict is VerdictKind.VIOLATED] == []
 
 
+@pytest.mark.night
 def test_an_activemq_with_little_memory_refuses_and_goes_on(tmp_path: Path) -> None:
     adapter = activemq()
     with make_laboratory(tmp_path) as laboratory:
@@ -273,6 +278,7 @@ def test_an_activemq_with_little_memory_refuses_and_goes_on(tmp_path: Path) -> N
     assert violated <= {"MEM-003", "MEM-008"}
 
 
+@pytest.mark.night
 def test_an_activemq_whose_disk_is_full_ends(tmp_path: Path) -> None:
     """Nobody promises more: it is no verdict."""
     adapter = activemq()

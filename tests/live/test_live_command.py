@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from brokerproof.chaos.processes import pid_alive
+from tests.tools import at_night
 
 pytestmark = pytest.mark.live
 
@@ -100,7 +101,7 @@ def test_kill_minus_nine_leaves_nobody(tier: str, least: int, tmp_path: Path) ->
     assert wait_until(lambda: not any(pid_alive(pid) for pid in children), GONE_S)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", at_night([signal.SIGINT, signal.SIGTERM], but=[signal.SIGINT]))
 def test_an_interrupted_run_reports_what_was_judged(number: int, tmp_path: Path) -> None:
     words = ["run", "--tier", "live", "--json", "--out", str(tmp_path / "out")]
     with (tmp_path / "log").open("wb") as log, (tmp_path / "cells").open("wb") as told:
