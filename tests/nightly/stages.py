@@ -58,7 +58,7 @@ def stages(day: date) -> list[Stage]:
             brokerproof("campaign", "--programs", str(COUNT), "--seed", seed, "--out", f"{OUT}/campaign"),
             15,
         ),
-        Stage("night tests", module("pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "night", "tests"), 20),
+        Stage("night tests", module("pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "night", "tests"), 40),
         Stage(
             "automatic mutants",
             brokerproof("mutants", "--automatic", "--sample", "400", "--seed", seed),
