@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.guards.tree import PACKAGES, ROOT
-from tests.tools import users_packages
+from tests.tools import at_night, users_packages
 
 #: One worker: the environments are shared by the tests below.
 pytestmark = pytest.mark.xdist_group("installation")
@@ -91,7 +91,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(tmp_path_factory.mktemp("built"))
 
 
-@pytest.fixture(scope="module", params=["wheel", "sdist", "editable"])
+@pytest.fixture(scope="module", params=at_night(["wheel", "sdist", "editable"], but=["wheel", "editable"]))
 def installed(
     request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:

@@ -14,6 +14,9 @@ import pytest
 from brokerproof.conformance.machines import MODELS
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 
+#: The seeds and a part of the corpus.
+FEW = ("-k", "test_seeds or live-delay")
+
 
 def judge(*options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -44,17 +47,15 @@ def digest(output: str) -> str:
 
 
 def test_workers_do_not_change_the_digest(tmp_path: Path) -> None:
-    results = [judge("--brokerproof-programs", "120", "-n", workers, cwd=tmp_path) for workers in ("0", "2")]
+    results = [judge(*FEW, "--brokerproof-programs", "120", "-n", workers, cwd=tmp_path) for workers in ("0", "2")]
     assert [result.returncode for result in results] == [0, 0], results[0].stdout[-3000:]
     assert digest(results[0].stdout) == digest(results[1].stdout)
     assert "satisfied" in results[0].stdout
 
 
 def test_options_choose_what_is_judged(tmp_path: Path) -> None:
-    one = judge("--brokerproof-programs", "60", "--brokerproof-requirement", "DLY-*", cwd=tmp_path)
-    other = judge(
-        "--brokerproof-programs", "60", "--brokerproof-requirement", "DLY-*", "--brokerproof-seed", "500", cwd=tmp_path
-    )
+    chosen = (*FEW, "--brokerproof-programs", "60", "--brokerproof-requirement", "DLY-*")
+    one, other = judge(*chosen, cwd=tmp_path), judge(*chosen, "--brokerproof-seed", "500", cwd=tmp_path)
     assert one.returncode == other.returncode == 0
     assert digest(one.stdout) != digest(other.stdout)
     line = next(line for line in one.stdout.splitlines() if "satisfied" in line)
@@ -63,7 +64,7 @@ def test_options_choose_what_is_judged(tmp_path: Path) -> None:
 
 
 def test_a_planted_defect_turns_it_red(tmp_path: Path) -> None:
-    result = judge("--brokerproof-programs", "50", "--brokerproof-mutant", "delay-1ms-early", cwd=tmp_path)
+    result = judge(*FEW, "--brokerproof-programs", "50", "--brokerproof-mutant", "delay-1ms-early", cwd=tmp_path)
     assert result.returncode == 1
     assert "DLY-001 (MUST)" in result.stdout
     assert "brokerproof replay --seed" in result.stdout
