@@ -41,6 +41,7 @@ from brokerproof.chaos.brokers.stomp import StompRefused, clock
 from brokerproof.conformance.agents.kinds import JMS, OPENWIRE
 from brokerproof.conformance.brokers import managed
 from brokerproof.conformance.brokers.base import Adapter, Endpoint, Operated
+from brokerproof.conformance.brokers.casting import claimed
 from brokerproof.conformance.brokers.launching import Launcher
 from brokerproof.conformance.brokers.servers import Servers
 from brokerproof.conformance.brokers.settings import told_policies
@@ -237,6 +238,9 @@ class ActiveMQAdapter(Adapter):
     def sharing_key(self, program: Program) -> str:
         return _key(options_of(program), program.broker_host().clock, self.rate(program).times)
 
+    def cast(self, program: Program) -> Program:
+        return msgspec.structs.replace(program, broker=claimed(program.broker, self.capabilities()))
+
     def effective(self, program: Program) -> Program:
         broker = program.broker
         stamping = broker.timestamping
@@ -252,8 +256,6 @@ class ActiveMQAdapter(Adapter):
                 delay_max_ms=0,
                 timestamping=stamping,
                 redeliveries_max=-1,
-                transacted_nacks=False,
-                logins=False,
             ),
         )
 

@@ -135,9 +135,13 @@ def cast(
     if letters.apart:
         named = {DEAD_LETTERS: LETTERS}
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
-    told = {name: name.replace("_", "-") in capabilities for name in BY_CLAIM}
-    broker = msgspec.structs.replace(letters.applied(program.broker), **told)
+    broker = claimed(letters.applied(program.broker), capabilities)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
+
+
+def claimed(broker: BrokerSpec, capabilities: Collection[str]) -> BrokerSpec:
+    """The same settings, but of what a capability alone gives what is claimed: its clients go by that."""
+    return msgspec.structs.replace(broker, **{name: name.replace("_", "-") in capabilities for name in BY_CLAIM})
 
 
 def _alive(step: AnyStep, unit_ms: int, *, stamps: bool) -> AnyStep:

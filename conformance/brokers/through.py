@@ -117,7 +117,7 @@ class ThroughOpenWire(Adapter):
             else host
             for host in program.hosts
         ]
-        return msgspec.structs.replace(program, hosts=hosts)
+        return self._inner.cast(msgspec.structs.replace(program, hosts=hosts))
 
     def refusal(self, program: Program) -> str:
         return self._inner.refusal(program)

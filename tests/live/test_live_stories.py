@@ -66,7 +66,7 @@ class Stage:
 
     def play(self, name: str) -> History:
         if name not in self.played:
-            self.played[name] = LiveWorld(self.adapter, self.laboratory).run(STORIES[name].program)
+            self.played[name] = LiveWorld(self.adapter, self.laboratory).run(self.adapter.cast(STORIES[name].program))
         return self.played[name]
 
 
@@ -171,7 +171,7 @@ def test_a_silent_link_is_closed_by_the_broker_and_proven(stage: Stage) -> None:
 
 def judged(stage: Stage, name: str) -> dict[str, VerdictKind]:
     wanted = tuple(requirement.id for requirement in _catalogue())
-    program = STORIES[name].program if name in STORIES else programs()[name]
+    program = stage.adapter.cast(STORIES[name].program if name in STORIES else programs()[name])
     result = run_live(stage.adapter, stage.laboratory, program, name, wanted=wanted)
     assert result.problem == ""
     level = {requirement.id: requirement.level for requirement in _catalogue()}

@@ -190,6 +190,16 @@ def test_every_kind_has_its_capabilities() -> None:
     assert "sync-dispatch" not in bare.capabilities()
 
 
+def test_clients_of_activemq_do_without_what_it_does_not_claim() -> None:
+    bare = ActiveMQAdapter.__new__(ActiveMQAdapter)
+    bare.jars = type("Jars", (), {"version": "5.17.2"})()  # type: ignore[assignment]  # only its version is asked for
+    for name in ("rejections-in-transactions", "who-is-let-in"):
+        whole, played = programs()[name].broker, bare.cast(programs()[name]).broker
+        assert whole.transacted_nacks or whole.logins
+        assert not played.transacted_nacks
+        assert not played.logins
+
+
 class Once:
     """Stands for ``run_live``: a violation that shows in the first ``shows`` runs; ``slack_ns``: of a timed claim."""
 
