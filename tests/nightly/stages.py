@@ -41,6 +41,8 @@ def stages(day: date) -> list[Stage]:
         Stage("mutants", brokerproof("mutants"), 15),
         # The main job plays of the corpus on processes what shows each requirement twice.
         Stage("whole corpus", brokerproof("run", "--full", "--out", f"{OUT}/full"), 8),
+        # The hot rooms, by mypyc: a C compiler needs minutes.
+        Stage("compiled", (tox(), "-e", "compiled"), 15, no_tox),
         Stage("truth", module("tests.truth", *block), 15),
         Stage(
             "properties",
@@ -89,11 +91,16 @@ def tox() -> str:
     return str(TOX) if TOX.exists() else "tox"
 
 
-def no_release(release: str) -> str | None:
-    """Why tox cannot run the fast tests on a release of Python."""
+def no_tox() -> str | None:
+    """Why no other environment can be made."""
     if shutil.which(tox()) is None:
         return f"tox is neither on the path nor {TOX.relative_to(TOX.parents[2])}"
-    return no_python(release, f"python{release}")
+    return None
+
+
+def no_release(release: str) -> str | None:
+    """Why tox cannot run the fast tests on a release of Python."""
+    return no_tox() or no_python(release, f"python{release}")
 
 
 def no_python(release: str, command: str) -> str | None:
