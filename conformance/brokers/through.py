@@ -117,7 +117,8 @@ class ThroughOpenWire(Adapter):
             else host
             for host in program.hosts
         ]
-        return self._inner.cast(msgspec.structs.replace(program, hosts=hosts))
+        # What the broker claims, its own adapter knows; what this client can do is not what that one's hosts can.
+        return msgspec.structs.replace(program, hosts=hosts, broker=self._inner.cast(program).broker)
 
     def refusal(self, program: Program) -> str:
         return self._inner.refusal(program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from brokerproof.conformance.brokers.base import Adapter
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.running import live as runs
 from brokerproof.conformance.running.live import refused_by, refused_run
+from brokerproof.conformance.running.telling import is_documented
 from tests.tools import not_run
 
 pytestmark = pytest.mark.live
@@ -42,3 +44,15 @@ def test_the_reason_is_what_the_broker_lacks_whatever_kept_a_program_away(coilmq
     assert told["EXP-002"] == "the broker (or its transport) does not offer: ttl"
     assert told["RDL-001"].startswith("names.stomp.headers redelivered: ")
     assert told["GEN-001"] == why
+
+
+@pytest.mark.parametrize(
+    ("broker", "documented"),
+    [("reference", True), ("activemq", True), ("artemis", False), ("rabbitmq", False), ("mosquitto", False)],
+)
+def test_what_stories_tell_is_documented_of_one_kind_of_brokers(broker: str, documented: bool) -> None:
+    try:
+        with contextlib.closing(make_adapter(broker)) as adapter:
+            assert is_documented(adapter) is documented
+    except (ToolMissing, ToolFailed) as error:
+        not_run(str(error))

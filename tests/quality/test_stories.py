@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from brokerproof.chaos.brokers.jars import DEBIAN_VERSION
-from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.activemq import ActiveMQAdapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
 from brokerproof.conformance.cli import main
@@ -23,17 +22,18 @@ from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Counters, Probe
 from brokerproof.conformance.operating.retrospect import compared, diagnosed
 from brokerproof.conformance.running.break_even import search
-from brokerproof.conformance.running.telling import Runner, breaking, hastened, is_documented, play, simulated, unshown
+from brokerproof.conformance.running.telling import Runner, breaking, hastened, play, simulated, unshown
 from brokerproof.conformance.stories import Half, staging, stories
 from brokerproof.conformance.stories.break_even import POLICIES
 from brokerproof.conformance.worlds.port import NotOfferedError
 from brokerproof.conformance.worlds.simulated.port import SimulatedPort
 from brokerproof.reports.render.curves import curves
+from tests.tools import at_night
 
 NAMES = sorted(stories())
 #: 30,000 messages take a minute of processor time each time that they are told.
 LONG = {"003-thirty-thousand"}
-TOLD = [pytest.param(name, marks=pytest.mark.night if name in LONG else ()) for name in NAMES]
+DAILY = {*NAMES} - LONG
 #: What the commands of operators must say of the worst instant, story by story: answers that are a yes.
 STARVING = {"idle-consumers", "no-memory", "broker-memory", "holders", "starvation"}
 DEAD = {"clocks-differ", "dead-on-arrival", "ttl"}
@@ -70,7 +70,7 @@ DIAGNOSES: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", at_night(NAMES, but=DAILY))
 def test_both_halves_behave_as_documented(name: str) -> None:
     for half in play(stories()[name], simulated()):
         assert half.holds, [check for check in half.checks if not check.holds]
@@ -78,12 +78,12 @@ def test_both_halves_behave_as_documented(name: str) -> None:
         assert curves(half.result.history, stories()[name].curve), "nothing is drawn"
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", at_night(NAMES, but=DAILY))
 def test_it_can_fail(name: str) -> None:
     assert any(half.fails for half in breaking(stories()[name])), stories()[name].breaks
 
 
-@pytest.mark.parametrize("name", [one for one in TOLD if stories()[str(one.values[0])].curve != "links"])
+@pytest.mark.parametrize("name", at_night([name for name in NAMES if stories()[name].curve != "links"], but=DAILY))
 def test_the_worst_instant_is_diagnosed(name: str) -> None:
     story = stories()[name]
     history = next(play(story, simulated())).result.history
@@ -150,12 +150,6 @@ def test_the_list_says_what_activemq_cannot_show(
         assert main(["story", "--list", *words]) == OK
         told = re.findall(r"^(00\S+) .*\n +not on activemq 5.17.2: (.*)$", capsys.readouterr().out, re.MULTILINE)
         assert [name for name, _ in told] == [name for name, one in why.items() if one]
-
-
-def test_what_stories_tell_is_documented_of_one_kind_of_brokers() -> None:
-    found = {name: is_documented(make_adapter(name)) for name in ("reference", "artemis", "rabbitmq", "mosquitto")}
-    assert found == {"reference": True, "artemis": False, "rabbitmq": False, "mosquitto": False}
-    assert is_documented(ActiveMQAdapter())
 
 
 def test_a_half_whose_steps_were_not_done_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
