@@ -162,7 +162,7 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
     again = [one.send.message for one in found if one.requeued]
     back = {one.send.message: one for one in found if one.send.message not in again and _is_back(facts, row, one)}
     ahead = None
-    latest: dict[tuple[int, bool], int] = {}  # priority, brought by a rollback -> the place of what came back last
+    came: dict[tuple[int, bool], list[Delivery]] = {}  # priority, brought by a rollback -> what has come back
     for delivery in row.other.deliveries if back else ():
         if delivery.state == LATE or delivery.event.t1 >= row.until_ns:
             break
@@ -180,17 +180,24 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         if ahead is not None and not undone and ahead.send.event.priority <= delivery.send.event.priority:
             yield broken("behind", row.one, ahead, delivery, why=f"{row.one.name} had not been given the former")
             return
-        kind = (delivery.send.event.priority, undone)
-        if delivery.send.delayed and not facts.simulated:
-            continue  # its place may be that of its send
-        if earlier.place < latest.get(kind, 0):
+        before = came.setdefault((delivery.send.event.priority, undone), [])
+        if any(_was_behind(facts, one, earlier) for one in before):
             yield broken("reordered", earlier, delivery, why="what came back arrived in another order")
             return
-        latest[kind] = earlier.place
+        before.append(earlier)
     if overtaken := _overtaken(facts, row):
         yield broken("reordered", *overtaken, why="whatever came back, the latter was sent earlier")
-    elif latest:
+    elif came:
         yield held("first-and-in-order", departure(row.one))
+
+
+def _was_behind(facts: Facts, one: Delivery, other: Delivery) -> bool:
+    """Whether the former had its place behind the latter: it was delivered later; and, where one of them was delayed by
+    a broker that may give it the place of its send instead, it was sent later as well.
+    """
+    if facts.simulated or not (one.send.delayed or other.send.delayed):
+        return one.place > other.place
+    return one.place > other.place and one.send.event.t0 >= other.send.event.t1
 
 
 def _is_back(facts: Facts, row: Handover, delivery: Delivery) -> bool:

@@ -265,12 +265,24 @@ def test_what_came_back_is_first_and_in_order() -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
-@pytest.mark.parametrize(("world", "verdict"), [("live", SILENT), ("simulated", FAILS)])
+@pytest.mark.parametrize(("world", "verdict"), [("live", HOLDS), ("simulated", FAILS)])
 def test_what_was_delayed_may_have_the_place_of_its_send_or_of_its_release(world: str, verdict: VerdictKind) -> None:
     story = Builder(world).connect("p0").connect("c0").connect("c1").subscribe("c0/1")
     story.send("p0/1", delay_ms=30).send("p0/2", delay_ms=10).wait(20).arrive("c0/1", "p0/2").wait(30)
     story.arrive("c0/1", "p0/1").lose("c0").rest(None).subscribe("c1/1")
     assert kind(story.arrive("c1/1", "p0/1", "p0/2", redelivered=True), "RDL-005") is verdict
+
+
+@pytest.mark.parametrize("world", ["live", "simulated"])
+def test_what_was_delayed_may_not_pass_what_was_sent_and_delivered_before_it(world: str) -> None:
+    def told(*order: str) -> Builder:
+        story = Builder(world).connect("p0").connect("c0").connect("c1").subscribe("c0/1")
+        story.send("p0/1").arrive("c0/1", "p0/1").send("p0/2", delay_ms=10).send("p0/3", delay_ms=20).wait(30)
+        story.arrive("c0/1", "p0/2", "p0/3").lose("c0").rest(None).subscribe("c1/1")
+        return story.arrive("c1/1", *order, redelivered=True)
+
+    assert kind(told("p0/1", "p0/2", "p0/3"), "RDL-005") is HOLDS
+    assert outcome(told("p0/2", "p0/3", "p0/1"), "RDL-005") == (FAILS, "reordered")
 
 
 def test_what_is_rejected_afterwards_comes_behind_whatever_came_meanwhile() -> None:
