@@ -33,11 +33,10 @@ def said(**options: Any) -> dict[str, Any]:
 class StompLibrary(Library):
     """See the module's header."""
 
-    traits = msgspec.structs.replace(traits.STOMP, beats_twice=True)
-
     def __init__(self, session: ClientSession, *, lacks: frozenset[str] = frozenset()) -> None:
         super().__init__(session)
         self.lacks = lacks
+        self.traits = msgspec.structs.replace(traits.STOMP, beats_twice=True, anonymous="client_id" in lacks)
         self._stomp = session
         self._inboxes: dict[str, deque[tuple[Delivered, str]]] = {}
         #: Consumers that have been asked for on this connection; what is on its way to one that left still comes.

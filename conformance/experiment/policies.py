@@ -89,11 +89,12 @@ def policy_window(
 def window_of(
     broker: DeclaredSpec, dest: str, asked: int, *, topic: bool, durable: bool, browser: bool, temporary: bool = False
 ) -> int:
-    """The prefetch that a consumer must get."""
-    if asked == UNASKED and broker.default_prefetch is not None and not browser:
-        return broker.default_prefetch
-    default = default_window(topic=topic, durable=durable, browser=browser)
-    if asked not in (UNASKED, default):
+    """The prefetch that a consumer must get. A policy's is also for who asks for just the default of its kind; but not
+    where the broker has a default of its own, which nobody is taken to have left as it was.
+    """
+    own = None if browser else broker.default_prefetch
+    default = default_window(topic=topic, durable=durable, browser=browser) if own is None else own
+    if asked != UNASKED and (own is not None or asked != default):
         return asked
     configured = policy_window(broker, dest, topic=topic, durable=durable, browser=browser, temporary=temporary)
     return default if configured is None else configured

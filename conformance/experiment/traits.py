@@ -35,6 +35,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
       its delivery has begun before (MQTT 5, 3.3.2.3.3 and 4.4).
     * ``whole_seconds``: its protocol tells a time to live in seconds, and a broker may count them by a clock of whole
       seconds: a message lives up to one longer (MQTT 5).
+    * ``anonymous``: its connections bear no name of the client's: no broker knows two of them to be one client's.
     * ``beats_twice``: it sends a heart-beat twice in each period that it has promised, from the hello on (STOMP).
     """
 
@@ -54,6 +55,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     resumes: bool = False
     whole_seconds: bool = False
     beats_twice: bool = False
+    anonymous: bool = False
 
     @property
     def known(self) -> bool:

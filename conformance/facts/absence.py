@@ -76,13 +76,10 @@ def absent(tables: Tables, copy: Copy) -> bool:
     return unexplained(tables, copy) and not maybe_timed_out(tables, copy, tables.end_ns)
 
 
-def unexplained(
-    tables: Tables, copy: Copy, death: Death | None = None, *, stepped: bool = False, rejected: bool = False
-) -> bool:
+def unexplained(tables: Tables, copy: Copy, death: Death | None = None, *, rejected: bool = False) -> bool:
     """Whether a copy can have left its drained queue in no way that nobody sees, by its expiry apart: no rejection,
     operator, restart, consumer that settles unseen (but while it was dead, by ``death``), starvation, delay.
-    ``stepped``: after a restart on a clock that was stepped a delay is no excuse either; ``rejected``: no more is a
-    rejection.
+    ``rejected``: a rejection is no excuse.
     """
     event, dest = copy.send.event, copy.dest
     if dest.topic or (copy.rejected and not rejected) or not drained(tables, dest):
@@ -95,7 +92,7 @@ def unexplained(
     taken = [one for one in dest.purges if one.dest == dest.name and event.t0 <= one.t1]
     if not all(_is_found_there(tables, one) for one in taken):
         return False
-    if is_stuck(tables, dest) or not _is_due(tables, copy, stepped=stepped):
+    if is_stuck(tables, dest) or not _is_due(tables, copy):
         return False
     return not maybe_swallowed(tables, copy, death)
 
@@ -143,15 +140,15 @@ def cleared(tables: Tables, letters: Destination) -> bool:
     return not any(settles_unseen(session) and session.end for session in letters.sessions)
 
 
-def _is_due(tables: Tables, copy: Copy, *, stepped: bool) -> bool:
+def _is_due(tables: Tables, copy: Copy) -> bool:
     """Whether its delay was certainly over when the run ended."""
     if not copy.send.delayed:
         return True
     due = due_of(tables, copy.send)
-    if due is None or (due.restarted and due.jump_ms and not stepped):
+    if due is None or (due.restarted and due.jump_ms):
         return False  # a broker that kept the due time by its wall clock may still be waiting: late, not lost
     # So may one whose clock was set back and forth: it waits for what was still missing when it looked.
-    back_ns = 0 if tables.simulated or stepped else tables.broker_clock.set_back_ns(copy.send.event.t0, tables.end_ns)
+    back_ns = 0 if tables.simulated else tables.broker_clock.set_back_ns(copy.send.event.t0, tables.end_ns)
     return due.visible[1] + back_ns + tables.declared.lateness_ms * NS_PER_MS <= tables.end_ns
 
 

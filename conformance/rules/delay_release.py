@@ -178,7 +178,7 @@ def _after_restart(facts: Facts, copy: Copy, *, overdue: bool) -> Findings:
     send, last = copy.send, downs[-1]
     how = f"the broker was {'killed' if last.how == 'kill' else 'stopped'}"
     first = copy.deliveries[0].event if copy.deliveries else None
-    if first is None and not copy.dead_letters and not may_die(facts, send) and unexplained(facts, copy, stepped=True):
+    if first is None and not copy.dead_letters and not may_die(facts, send) and unexplained(facts, copy):
         yield broken("lost", send, last, why="it was never seen again")
     if first is None or facts.broker_clock.jump_between(send.event.t0, first.t1):
         return

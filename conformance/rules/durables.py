@@ -191,7 +191,7 @@ def _foreign(session: Session, outcome: str, situation: str) -> Findings:
         if delivery.is_dead_letter:
             continue
         own = send.client is session.client and event.result == "ok" and not event.again
-        if own and not session.durable():
+        if own and (not session.durable() or session.client.traits.anonymous):
             own = send.connection == session.connection
         if own:
             yield broken("own", session, send, delivery)

@@ -40,7 +40,7 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
             return
         used = limit * event.memory_percent // 100
     largest = facts.epoch.largest if reading.dest is None else reading.dest.epoch.largest
-    if used > limit + largest + _uncontrolled(facts, reading):
+    if used > limit + largest + _uncontrolled(facts, reading) + _came_due(facts, reading):
         yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")
@@ -56,6 +56,17 @@ def _uncontrolled(facts: Facts, reading: Reading) -> int:
     if all(dest.applied.entry.producer_flow_control for dest in dests):
         return 0
     return reading.uncommitted_bytes + reading.uncommitted * OVERHEAD_MAX_BYTES
+
+
+def _came_due(facts: Facts, reading: Reading) -> int:
+    """Bytes of what was accepted with a delay, by a broker that need not charge it before it is due: then there is
+    nobody left whom it might keep waiting, or refuse.
+    """
+    if not facts.declared.delay_support or "exact-charges" in facts.header.capabilities:
+        return 0
+    sends = facts.sends.values() if reading.dest is None else reading.dest.sends
+    late = [send for send in sends if send.delayed and send.event.t0 <= reading.event.t1]
+    return sum(send.event.size + OVERHEAD_MAX_BYTES for send in late)
 
 
 @rule("MEM-002", over=broker_readings, handles=UNCHANGED)

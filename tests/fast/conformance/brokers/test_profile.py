@@ -299,6 +299,8 @@ def test_a_promised_window_is_that_of_who_asks_for_none(monkeypatch: pytest.Monk
     kind = {"topic": False, "durable": False}
     assert [window_of(declared, "q0", asked, **kind, browser=False) for asked in (UNASKED, 5, 1000)] == [20, 5, 1000]
     assert window_of(declared, "q0", UNASKED, **kind, browser=True) == 500
+    declared = replace(declared, policies=[PolicySpec(queue_prefetch=5)])
+    assert [window_of(declared, "q0", asked, **kind, browser=False) for asked in (UNASKED, 20, 1000)] == [5, 20, 1000]
     unlimited = adapter('[promises]\nprefetch = "unlimited"\n', monkeypatch, ["prefetch"])
     assert (unlimited.default_prefetch, unlimited.capabilities()) == (UNLIMITED, ["default-prefetch", "prefetch"])
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import PolicySpec
@@ -385,6 +386,18 @@ def given(limit_bytes: int, *, before: bool = False, result: str = "ok", **decla
 )
 def test_a_queue_is_within_the_limit_that_it_was_given(limit: int, used: int, verdict: VerdictKind) -> None:
     assert kind(read(given(limit), memory_bytes=used), "MEM-004") is verdict
+
+
+@pytest.mark.parametrize(("exact", "delay_ms", "verdict"), [(False, 9, HOLDS), (False, 0, FAILS), (True, 9, FAILS)])
+def test_what_came_due_may_exceed_a_limit_of_who_charges_it_only_then(
+    exact: bool, delay_ms: int, verdict: VerdictKind
+) -> None:
+    story = Builder(policies=[PolicySpec("q0", memory_limit_bytes=4096)]).connect("p0")
+    named = [one for one in story.header.capabilities if exact or one != "exact-charges"]
+    story.header = msgspec.structs.replace(story.header, capabilities=named)
+    for number in range(1, 6):
+        story.send(f"p0/{number}", size=3000, delay_ms=delay_ms)
+    assert kind(story.wait(20).read("q0", memory_bytes=15_500), "MEM-004") is verdict
 
 
 def test_what_was_there_may_exceed_a_limit_that_was_given_later() -> None:

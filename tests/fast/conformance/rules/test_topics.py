@@ -235,6 +235,15 @@ def test_no_local() -> None:
     assert kind(story("p0", durable="d1"), "GEN-044") is HOLDS
 
 
+@pytest.mark.parametrize(("anonymous", "verdict"), [(False, VerdictKind.VIOLATED), (True, VerdictKind.SATISFIED)])
+def test_a_durable_knows_another_connection_by_the_clients_name_alone(anonymous: bool, verdict: VerdictKind) -> None:
+    traits = Traits(anonymous=anonymous)
+    story = Story().joined("c0", traits).durable("c0/1", no_local=True).lose("c0")
+    story = story.joined("c0", traits).send("c0/1", "t0").lose("c0").joined("c0", traits)
+    story = story.durable("c0/2", no_local=True).arrive("c0/2", "c0/1")
+    assert kind(story, "GEN-044") is verdict
+
+
 def test_another_connection_of_the_same_host_is_not_local() -> None:
     story = hosts().send("c0/1", "t0").lose("c0").connect("c0").subscribe("c0/1", "t0", no_local=True)
     assert kind(story.arrive("c0/1", "c0/1"), "GEN-044") is HOLDS
