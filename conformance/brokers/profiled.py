@@ -286,7 +286,7 @@ class ProfileAdapter(Adapter):
 
     def unpromised(self, requirement: Requirement) -> str:
         silent = promising.untold(self.found()) if self._is_probed() else {}
-        return promising.unpromised(self.located.profile.promises, requirement, marks=self._marks(), untold=silent)
+        return promising.unpromised(self.located.profile, requirement, marks=self._marks(), untold=silent)
 
     def unclaimed(self, requirement: Requirement) -> str:
         return promising.unclaimed(self.located.profile, requirement, set(self._plays.values()))

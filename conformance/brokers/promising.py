@@ -38,6 +38,8 @@ _NUMBERS: Final = "numeric-selectors"
 #: A message arrives with the timestamp that it was sent with, or the delivery mode.
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
+#: Requirement -> the setting that means it: whoever can be told how often to look for what has expired looks for it.
+_BY_SETTING: Final = {"EXP-009": "expire_period_ms"}
 
 
 def said(profile: Profile) -> dict[str, str]:
@@ -74,13 +76,15 @@ def counts_early(promises: Promises) -> bool:
     return promises.generation.get("in-flight") == "assigned"
 
 
-def unpromised(promises: Promises, requirement: Requirement, *, marks: bool, untold: Mapping[str, str]) -> str:
+def unpromised(profile: Profile, requirement: Requirement, *, marks: bool, untold: Mapping[str, str]) -> str:
     """Why a requirement does not apply; "" if it does. ``marks``: what comes again says so;
     ``untold``: of which requirements nothing can be seen in what arrives, and why.
     """
+    promises = profile.promises
     claimed = promises.profiles
     applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
     why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
+    applies |= _is_set(profile, requirement)
     for glob in promises.requirements:
         if fnmatchcase(requirement.id, glob.removeprefix("-")):
             applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
@@ -99,6 +103,10 @@ def untold(found: Found) -> dict[str, str]:
     return said
 
 
+def _is_set(profile: Profile, requirement: Requirement) -> bool:
+    return not isinstance(profile.settings, str) and _BY_SETTING.get(requirement.id) in profile.settings
+
+
 def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[str]) -> str:
     """Why nobody has claimed a requirement, although it applies: the profile does not say which ones it claims, and no
     line of it promises this one; "" if it is claimed.
@@ -110,7 +118,7 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
     said |= {"nack"} if promises.reject == "dead-letter" else set()  # of what expires it says nothing
     named = any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
-    if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
+    if named or _is_set(profile, requirement) or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
         return ""
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
 

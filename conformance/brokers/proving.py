@@ -22,7 +22,7 @@ from brokerproof.conformance.brokers.profile import Profile, Promises
 from brokerproof.conformance.brokers.promising import said
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec, TimeStampingSpec
 from brokerproof.conformance.experiment.exits import SuiteProblem
-from brokerproof.conformance.experiment.wire_names import DEFAULTS
+from brokerproof.conformance.experiment.wire_names import DEFAULTS, HEADERS
 from brokerproof.reference_broker.core.message import QUEUE
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ _HELD = {
     "dispatched": range(2, _COUNT + 1),
     "consumers": [1],
 }
+#: Up to how many messages a promised window is counted, and how long one waits for what is not to come.
+_MANY, _ABSENT_MS = 200, 500
 #: A client's heart-beats while it is watched being silent.
 _BEAT_MS = 500
 #: How long a process may need to end, when it answers no more.
@@ -97,6 +99,7 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         questions.append(("counters.map", _counters))
     if profile.promises.capabilities is not None:
         questions.append(("promises.capabilities", _claims))
+    questions += _of_words(profile)
     if profile.promises.heart_beat_grace is not None:
         questions.append(("promises.heart_beat_grace", _gives_up))
     for line, question in questions:
@@ -108,16 +111,31 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         yield Proof("the rest", "not proven", f"nothing here tries {', '.join(lines)}; runs judge what they promise")
 
 
+def _of_words(profile: Profile) -> list[tuple[str, Callable[[ProfileAdapter], Proof]]]:
+    """Questions about single words that a file says, and does not leave to their defaults."""
+    headers, promises = profile.names.stomp.headers, profile.promises
+    asked: list[tuple[str, Callable[[ProfileAdapter], Proof]]] = []
+    if headers.get("priority") and "priorities" in (promises.capabilities or []):
+        asked.append(("names.stomp.headers.priority", _priority))
+    if headers.get("delivery_count"):
+        asked.append(("names.stomp.headers.delivery_count", _delivery_count))
+    if isinstance(promises.prefetch, int) and promises.prefetch <= _MANY:
+        asked.append(("promises.prefetch", _window))
+    return asked
+
+
 def _untried(profile: Profile) -> list[str]:
     """Lines of the file that promise something and that no question is about."""
     promises, names, plain = profile.promises, profile.names.stomp, Promises()
-    fields = [name for name in _PROMISED if getattr(promises, name) != getattr(plain, name)]
+    tried = [line.rpartition(".")[2] for line, _ in _of_words(profile)]
+    unseen = _UNSEEN.difference(tried)
+    fields = [name for name in _PROMISED if name not in tried and getattr(promises, name) != getattr(plain, name)]
     settings = () if isinstance(profile.settings, str) else profile.settings
     silent = _tells_nothing_of_letters(promises)
     named = [*_UNUSED, *(["dead_letters"] if silent else [])]
     return [
         *(f"names.stomp.{name}" for name in named if getattr(names, name) != getattr(DEFAULTS[STOMP], name)),
-        *(f"names.stomp.headers.{word}" for word in names.headers if word in _UNSEEN and names.headers[word]),
+        *(f"names.stomp.headers.{word}" for word in names.headers if word in unseen and names.headers[word]),
         *(f"settings.{word}" for word in settings if word != "timestamping"),
         *(f"operations.{word}" for word in profile.operations.words()),
         *(["promises.reject"] if promises.reject in {"redeliver", "drop"} else []),
@@ -175,6 +193,62 @@ def _marks(adapter: ProfileAdapter) -> Proof:
     return Proof("names.stomp.headers", "wrong", text)
 
 
+def _priority(adapter: ProfileAdapter) -> Proof:
+    """Of two waiting messages the later one has the higher priority."""
+    name, queue = "names.stomp.headers.priority", _a_queue()
+    with _Running(adapter) as running, Line(running.access) as line:
+        line.send(queue, "low", priority="1")
+        line.send(queue, "high", priority="8")
+        line.subscribe(queue)
+        came = [found.body.decode() for _ in range(2) if (found := line.message(ANSWER_MS)) is not None]
+    if came == ["high", "low"]:
+        return Proof(name, "ok", "of two waiting messages the one of higher priority comes first")
+    return Proof(name, "wrong", f"of a message of priority 1 and a later one of 8 came {' and '.join(came) or 'none'}")
+
+
+def _delivery_count(adapter: ProfileAdapter) -> Proof:
+    """A message whose consumer is lost comes again."""
+    name, queue = "names.stomp.headers.delivery_count", _a_queue()
+    with _Running(adapter) as running:
+        with Line(running.access) as line:
+            line.send(queue, "again")
+            line.subscribe(queue, "client-individual")
+            first = line.message(ANSWER_MS)
+        with Line(running.access) as line:
+            line.subscribe(queue)
+            second = line.message(ANSWER_MS)
+    if first is None or second is None:
+        return Proof(name, "not proven", f"it came {'once' if first else 'never'}, so it could not be counted")
+    told, again = (message.headers.get(HEADERS["delivery_count"], "") for message in (first, second))
+    text = f"a first delivery says {told or 'nothing'}, the second {again or 'nothing'}"
+    counts = again.isdecimal() and int(again) > int(told if told.isdecimal() else 0)
+    return Proof(name, "ok" if counts else "wrong", text)
+
+
+def _window(adapter: ProfileAdapter) -> Proof:
+    """A consumer that asks for none, and settles nothing."""
+    name, queue = "promises.prefetch", _a_queue()
+    most = adapter.default_prefetch or 0
+    with _Running(adapter) as running:
+        with Line(running.access) as line:
+            for number in range(most + 2):
+                line.send(queue, f"{number}")
+            line.subscribe(queue, "client-individual")
+            came = 0
+            while came < most + 2 and line.message(ANSWER_MS if came < most else _ABSENT_MS) is not None:
+                came += 1
+        with Line(running.access) as line:
+            line.subscribe(queue)
+            while line.message(_ABSENT_MS) is not None:
+                pass
+    text = f"of {most + 2} messages a consumer that asks for no window, and settles none, gets {came}"
+    return Proof(name, "ok" if came == most else "wrong", text)
+
+
+def _a_queue() -> str:
+    return f"/queue/bp{secrets.token_hex(4)}"
+
+
 def _answers(adapter: ProfileAdapter) -> Proof:
     found, asked = adapter.found(), _asked(adapter)
     if adapter.located.profile.promises.capabilities is None:
@@ -212,7 +286,7 @@ def _speed(adapter: ProfileAdapter) -> Proof:
 
 
 def _restart(adapter: ProfileAdapter) -> Proof:
-    queue = f"/queue/bp{secrets.token_hex(4)}"
+    queue = _a_queue()
     with _Running(adapter) as running:
         assert running.server is not None, "only what is started can be restarted"
         with Line(running.access) as line:

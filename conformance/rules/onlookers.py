@@ -60,7 +60,9 @@ def browsed(facts: Facts) -> list[tuple[Destination, list[Look]]]:
 def shown_oldest_first(facts: Facts, row: tuple[Destination, list[Look]]) -> Findings:
     """A browser is shown all messages that are on the queue when it comes, oldest first."""
     dest, looks = row
-    copies = [copy for copy in dest.copies if copy.steady and not copy.dead_letters]
+    # What was delivered too often, perhaps unseen, the broker may have given up by itself.
+    spent = facts.redeliveries_max < NEVER
+    copies = [copy for copy in dest.copies if copy.steady and not copy.dead_letters and not (spent and copy.rejected)]
     copies.sort(key=lambda copy: copy.send.accepted[1])
     present: list[Copy] = []
     place = 0

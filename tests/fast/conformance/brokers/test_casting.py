@@ -68,6 +68,16 @@ def test_a_transaction_rejects_where_the_broker_takes_that() -> None:
     assert not cast(asked, [], ["stomp"]).broker.transacted_nacks
 
 
+def test_a_life_is_said_by_turns_in_each_way_that_the_broker_knows() -> None:
+    def lives(*words: str, clock: tuple[dict[str, Any], ...] = ()) -> set[tuple[int, int]]:
+        asked = program({**SEND, "ttl_ms": 9}, {**SEND, "ttl_ms": 9}, *clock)
+        return {(one.ttl_ms, one.life_ms) for one in cast(asked, words, ["stomp"]).steps[1:] if isinstance(one, Send)}
+
+    assert lives("ttl", "broker-ttl") == {(9, 0), (0, 9)}
+    assert lives("ttl") == {(9, 0)}
+    assert lives("ttl", "broker-ttl", clock=({"do": "clock", "host": 1, "jump_ms": 9},)) == {(9, 0)}
+
+
 def test_logins_are_asked_for_where_the_broker_asks_for_them_whatever_the_program_says() -> None:
     assert cast(program(), ["logins"], ["stomp"]).broker.logins
     assert not cast(program(broker={"logins": True}), [], ["stomp"]).broker.logins

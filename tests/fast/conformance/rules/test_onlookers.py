@@ -52,6 +52,15 @@ def test_others_do_not_hide_a_message_from_a_browser() -> None:
     assert said(told, "GEN-026") is FAILS
 
 
+@pytest.mark.parametrize(("losses", "verdict"), [(1, FAILS), (2, SILENT)])
+def test_what_was_delivered_too_often_unseen_may_be_gone(losses: int, verdict: VerdictKind) -> None:
+    told = Builder(redeliveries_max=1).connect("p0").connect("c0").connect("c1").send("p0/1")
+    for number in range(1, losses + 1):
+        told.subscribe(f"c1/{number}").lose("c1").connect("c1")
+    told.subscribe("c0/1", browser=True)._add(Browse, "c0", dest="q0", messages=[], consumer="c0/1", complete=True)
+    assert said(told, "GEN-026") is verdict
+
+
 def test_what_a_consumer_holds_a_browser_sees_where_that_is_promised() -> None:
     for story, verdict in ((Builder("live"), FAILS), (foreign(), SILENT)):
         story.connect("p0").connect("c0").connect("c1").send("p0/1").subscribe("c1/1").arrive("c1/1", "p0/1")
