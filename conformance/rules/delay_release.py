@@ -118,6 +118,15 @@ def absent_durables(facts: Facts) -> list[Subscription]:
     ]
 
 
+def _patient_ns(facts: Facts, session: Session) -> int:
+    return session.opened[1] + facts.declared.lateness_ms * NS_PER_MS
+
+
+def _stayed(facts: Facts, session: Session) -> bool:
+    until_ns = _patient_ns(facts, session)
+    return leaving_ns(session) >= until_ns and not session.client.stalled(session.opened[0], until_ns)
+
+
 def _is_plain(session: Session) -> bool:
     event = session.event
     return event is not None and session.known and not (session.uncertain or event.selector or event.no_local)
@@ -126,12 +135,13 @@ def _is_plain(session: Session) -> bool:
 @rule("DLY-021", over=absent_durables, handles=KINDS, faults=FAULTS)
 def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Findings:
     """A durable subscription that is offline at the delivery time gets the message on return."""
-    begin, back = subscription.begin, subscription.sessions[-1]
+    begin, sessions = subscription.begin, subscription.sessions
     end_ns = subscription.end.t0 if subscription.end is not None else NEVER
     if begin is None:
         return
-    patient_ns = back.opened[1] + facts.declared.lateness_ms * NS_PER_MS
-    stayed = leaving_ns(back) >= patient_ns and not back.client.stalled(back.opened[0], patient_ns)
+    # Who only looks whether anything is left stays too short to say what is missing.
+    back = next((one for one in reversed(sessions[1:]) if _stayed(facts, one)), sessions[-1])
+    patient_ns, stayed = _patient_ns(facts, back), _stayed(facts, back)
     sure = min(end_ns, subscription.sure_ns) >= patient_ns
     judged = ended(facts) and stayed and sure and not scarce(facts, begin.t0)
     most = facts.credit.most(back.dest, begin.t0, patient_ns)
@@ -140,11 +150,11 @@ def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Finding
         send = due.send
         if send.event.t0 < begin.t1 or high >= min(back.opened[0], end_ns):
             continue
-        if any(session.opened[0] <= high and departed_ns(session) >= low for session in subscription.sessions):
+        if any(session.opened[0] <= high and departed_ns(session) >= low for session in sessions):
             continue
         if subscription.name in send.copies:
             yield held("on-return", "it was offline")
-        elif any(session.auto and session.opened[1] >= low for session in subscription.sessions[:-1]):
+        elif any(one.auto and low <= one.opened[1] < back.opened[1] for one in sessions):
             continue  # it may have been written to somebody who settles by that, and who left before it came
         elif judged and most <= back.least and facts.delays.is_owed(send, back.dest, patient_ns):
             yield broken("missed", send, back, subscription, why="it came back after the delay, and never got it")
