@@ -143,7 +143,7 @@ def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
     fails = send.dest.applied.entry.send_fail_if_no_space or event.tx is not None or event.mortal() or event.again
     # What stands before it may be refused when its turn comes, in the drain, and end the connection.
     undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(facts, client, event.t0, NEVER)
-    if fails or not undisturbed or event.t1 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
+    if fails or not undisturbed or drain.t0 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:
         return
     if _is_all_gone(facts) and send.copies and all(absent(facts, copy) for copy in send.copies.values()):
         yield broken("waits-for-ever", send, why="its destination was emptied, and it never came")

@@ -49,6 +49,13 @@ def test_a_durable_subscription_need_not_be_there(delivered: bool, ended: Any, e
     assert judged(run.close(at_ms=5000).at(6000).finish())["DLY-021"].verdict is expected
 
 
+def test_who_looks_what_a_durable_subscription_has_left_is_not_who_missed_it() -> None:
+    run = started(dest="t0", durable="d").leave("c0/1").at(20).post("p0/1", "t0", delay_ms=1000)
+    run.at(2000).subscribe("c0/2", "t0", durable="d").at(5000).leave("c0/2")
+    run.at(5100).subscribe("c0/3", "t0", durable="d").at(5200).leave("c0/3")
+    assert judged(run.close(at_ms=5300).at(6000).finish())["DLY-021"].verdict is VIOLATED
+
+
 # -- DLY-005 and DLY-020, while a topic is full and afterwards
 
 
