@@ -106,9 +106,7 @@ def cast(
     unit_ms = life_unit_ms if "broker-ttl" in capabilities else 0
     topics_only, kinds = queues and "topic-wildcards" in capabilities, [one.kind for one in program.destinations]
 
-    clocks = [host.clock for host in program.hosts]
-    stepped = any(isinstance(step, Clock | Freeze) for step in program.steps)
-    wrong = stepped or any(one.offset_ms or one.drift_ppm for one in clocks)
+    stepped, wrong = _clocks(program)
     skewed = wrong and delay_clock == "producer-wall"
     unsteady = (stepped or program.broker_host().clock.drift_ppm != 0) and delay_clock == "broker-wall"
 
@@ -145,6 +143,12 @@ def cast(
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
     broker = claimed(letters.applied(program.broker), capabilities)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
+
+
+def _clocks(program: Program) -> tuple[bool, bool]:
+    """Whether any is stepped or stands still, and whether any is wrong at some time."""
+    stepped = any(isinstance(step, Clock | Freeze) for step in program.steps)
+    return stepped, stepped or any(host.clock.offset_ms or host.clock.drift_ppm for host in program.hosts)
 
 
 def claimed(broker: BrokerSpec, capabilities: Collection[str]) -> BrokerSpec:
