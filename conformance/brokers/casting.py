@@ -93,9 +93,8 @@ def cast(
     ``language``: that of its selectors; ``versions``: of STOMP that it speaks beside the newest;
     ``letters``: what becomes of what dies there.
     """
-    only = next(iter(vias))
     hosts = [
-        msgspec.structs.replace(host, via=only, expiry_check=True)
+        msgspec.structs.replace(host, via=next(iter(vias)), expiry_check=True)
         if host.role == "client" and host.via not in vias
         else host
         for host in program.hosts

@@ -118,7 +118,8 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
     said |= {"nack"} if promises.reject == "dead-letter" else set()  # of what expires it says nothing
     named = any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
-    if named or _is_set(profile, requirement) or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
+    named |= _is_set(profile, requirement)
+    if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
         return ""
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
 

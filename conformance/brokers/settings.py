@@ -83,7 +83,8 @@ class Settings:
         self._letters = located.profile.letters
         for word in table:
             if word not in WORDS:
-                text = f"no program asks for it; {suggestion(word, WORDS)}known: {', '.join(dict.fromkeys(WORDS))} (docs/program.md)"
+                known = ", ".join(dict.fromkeys(WORDS))
+                text = f"no program asks for it; {suggestion(word, WORDS)}known: {known} (docs/program.md)"
                 raise located.wrong(f"settings.{word}", text)
 
     def __contains__(self, word: object) -> bool:

@@ -349,7 +349,8 @@ def test_who_can_be_told_how_often_to_look_for_what_has_expired_promises_to_look
         period = '[start]\ncommand = ["x", "{settings}"]\n[settings]\nexpire_period_ms = ["--sweep", "{value}"]\n'
         told = adapter(period + claims, monkeypatch, [])
         assert plain.unpromised(swept) or plain.unclaimed(swept)
-        assert not told.unpromised(swept) and not told.unclaimed(swept)
+        assert not told.unpromised(swept)
+        assert not told.unclaimed(swept)
 
 
 def test_whoever_says_nothing_of_profiles_claims_what_its_lines_promise(monkeypatch: pytest.MonkeyPatch) -> None:
