@@ -69,10 +69,16 @@ def test_what_a_consumer_holds_a_browser_sees_where_that_is_promised() -> None:
 
 
 def listened(
-    *, before: bool = False, told: int = 2, cut: bool = False, gone: bool = False, **declared: object
+    world: str = "simulated",
+    *,
+    before: bool = False,
+    told: int = 2,
+    cut: bool = False,
+    gone: bool = False,
+    **declared: object,
 ) -> Builder:
     """Somebody listens; one consumer comes (or is there already) and goes; and so many advisories arrive."""
-    story = Builder(**declared).connect("p0").connect("c0")
+    story = Builder(world, **declared).connect("p0").connect("c0")
     if gone:
         story.subscribe("c0/9").leave("c0/9").rest("q0")
     if before:
@@ -96,6 +102,12 @@ def test_who_listens_is_told_of_each_consumer_twice(before: bool, told: int, ver
 
 def test_a_listener_that_was_cut_off_claims_nothing() -> None:
     assert said(listened(told=0, cut=True), "GEN-028") is SILENT
+
+
+@pytest.mark.parametrize(("world", "verdict"), [("simulated", FAILS), ("live", SILENT)])
+def test_an_advisory_may_come_late_in_real_time(world: str, verdict: VerdictKind) -> None:
+    assert said(listened(world, told=1), "GEN-028") is FAILS
+    assert said(listened(world, told=1).at(60).arrive("p0/1", ""), "GEN-028") is verdict
 
 
 def test_there_may_be_no_memory_for_another_advisory() -> None:
