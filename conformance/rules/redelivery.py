@@ -181,7 +181,8 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
             yield broken("behind", row.one, ahead, delivery, why=f"{row.one.name} had not been given the former")
             return
         before = came.setdefault((delivery.send.event.priority, undone), [])
-        if any(_was_behind(facts, one, earlier) for one in before):
+        # What came last had the last place so far, unless places are in doubt.
+        if any(_was_behind(facts, one, earlier) for one in (before if facts.delayed else before[-1:])):
             yield broken("reordered", earlier, delivery, why="what came back arrived in another order")
             return
         before.append(earlier)
