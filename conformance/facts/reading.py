@@ -71,7 +71,7 @@ def _look(tables: Tables, reading: Reading, dest: Destination) -> None:
     reading.sent_here_bytes = dest.sent_bytes
     reading.kept = dest.kept
     reading.charged = dest.charged
-    reading.timed = dest.timed > 0
+    reading.timed = dest.timed
     if not reading.at_rest:
         return
     event, last = reading.event, dest.rested

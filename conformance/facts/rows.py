@@ -418,7 +418,7 @@ class Reading:
         self.ended = False
         self.arrived = 0
         self.again = 0
-        self.timed = False
+        self.timed = 0
         self.kept = 0
         self.charged = 0
         #: Rejected messages that are dead letters by now and were not seen yet.

@@ -9,14 +9,23 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from brokerproof.conformance.facts.pressure import pressed
-from brokerproof.conformance.facts.rows import RETURNED, Destination, Reading, Session
+from brokerproof.conformance.facts.rows import RETURNED, SETTLED, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables, looks_at
 
 
 def is_wide(reading: Reading) -> bool:
-    """The reading took time, and a timer of the broker may have acted meanwhile."""
-    return reading.timed and reading.event.t1 > reading.event.t0
+    """The reading took time, and a timer of the broker may have acted meanwhile, on what was not settled before."""
+    return reading.event.t1 > reading.event.t0 and reading.timed > _settled_before(reading)
+
+
+def _settled_before(reading: Reading) -> int:
+    """How many of a queue's messages that a timer may act on had certainly left it."""
+    if not reading.timed or reading.dest is None or reading.dest.topic:
+        return 0
+    last = [copy.deliveries[-1] for copy in reading.dest.copies if copy.send.timed and copy.deliveries]
+    over = [one.settlement for one in last if one.state == SETTLED and one.transaction is None]
+    return sum(event is not None and event.t1 <= reading.event.t0 for event in over)
 
 
 def is_crowded(tables: Tables, reading: Reading) -> bool:

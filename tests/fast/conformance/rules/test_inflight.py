@@ -147,6 +147,16 @@ def test_a_timer_during_a_wide_read_leaves_doubt() -> None:
     assert kinds(story())["INF-001"] is FAILS
 
 
+@pytest.mark.parametrize(("settled", "verdict"), [(True, FAILS), (False, UNSURE)])
+def test_no_timer_acts_on_what_has_been_settled(settled: bool, verdict: VerdictKind) -> None:
+    story = Builder("live").connect("p0").connect("c0").subscribe("c0/1").send("p0/1", life_ms=60_000)
+    story.send("p0/2", life_ms=60_000).arrive("c0/1", "p0/1", "p0/2").ack("c0/1", "p0/1")
+    if settled:
+        story.ack("c0/1", "p0/2")
+    story.read(at_rest=True, lasting_ms=5, enqueued=2, dequeued=0, size=0 if settled else 1)
+    assert kinds(story)["INF-003"] is verdict
+
+
 def test_synchronous_consumers_never_see_a_negative_count() -> None:
     assert kinds(two_of_three_held(dispatch="sync").read(in_flight=0))["INF-002"] is HOLDS
     assert kinds(two_of_three_held(dispatch="sync").read(in_flight=-1))["INF-002"] is FAILS
