@@ -119,6 +119,18 @@ def test_a_figure_that_is_called_another_is_found(tmp_path: Path, capsys: pytest
     assert told.endswith("where they should be in_flight 1 to 2")
 
 
+def test_words_that_say_something_else_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Priorities are not kept unless that is set, windows are of 1000, and a lost connection is not counted."""
+    words = 'priority = "priority"\ndelivery_count = "redeliveryCounter"\n'
+    for losses, state in (("", "not proven"), (', "losses-count"', "wrong")):
+        lie = f'{PROFILE}prefetch = 3\ncapabilities = ["priorities"{losses}]\n[names.stomp.headers]\n{words}'
+        assert main(["profile", "check", str(written(tmp_path, lie))]) == VIOLATED
+        told = capsys.readouterr().out
+        assert "wrong       names.stomp.headers.priority: of a message of priority 1 and a later one of 8" in told
+        assert "wrong       promises.prefetch: of 5 messages a consumer" in told
+        assert f"{state.ljust(11)} names.stomp.headers.delivery_count: a first delivery says nothing" in told
+
+
 def test_a_first_profile_runs(laboratory: Laboratory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adapter = make_adapter(str(written(tmp_path)))
     assert isinstance(adapter, ProfileAdapter)
