@@ -110,13 +110,13 @@ def cast(
     unsteady = (stepped or program.broker_host().clock.drift_ppm != 0) and delay_clock == "broker-wall"
 
     both = unit_ms and stamps and not wrong
-    turns = itertools.count(zlib.crc32(msgspec.json.encode(program.steps)))
+    turns = itertools.count(zlib.crc32(msgspec.json.encode(program.steps)) if both else 0)
 
     def kept(step: AnyStep) -> AnyStep | None:
         if isinstance(step, dropped):
             return None
-        counted = both and isinstance(step, Send) and step.ttl_ms > 0 and next(turns) % 2 == 0
-        found = _without(_alive(step, unit_ms, stamps=stamps and not counted), capabilities)
+        by_broker = both and isinstance(step, Send) and step.ttl_ms > 0 and next(turns) % 2 == 0
+        found = _without(_alive(step, unit_ms, stamps=stamps and not by_broker), capabilities)
         if isinstance(found, Send) and found.stamp == "zero" and "jms-semantics" not in capabilities:
             found = msgspec.structs.replace(found, stamp="none")  # elsewhere 0 is a time, or wrong
         if isinstance(found, Subscribe) and not language.has(found.selector, clients[found.host % len(clients)].via):

@@ -39,7 +39,7 @@ _NUMBERS: Final = "numeric-selectors"
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
 #: Requirement -> the setting that means it: whoever can be told how often to look for what has expired looks for it.
-_BY_SETTING: Final = {"EXP-009": "expire_period_ms"}
+_MEANT_BY: Final = {"EXP-009": "expire_period_ms"}
 
 
 def said(profile: Profile) -> dict[str, str]:
@@ -82,9 +82,8 @@ def unpromised(profile: Profile, requirement: Requirement, *, marks: bool, untol
     """
     promises = profile.promises
     claimed = promises.profiles
-    applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles)
+    applies = claimed is None or not set(claimed).isdisjoint(requirement.profiles) or _is_set(profile, requirement)
     why = f"[promises] profiles = {claimed} claims none of {requirement.profiles}"
-    applies |= _is_set(profile, requirement)
     for glob in promises.requirements:
         if fnmatchcase(requirement.id, glob.removeprefix("-")):
             applies, why = not glob.startswith("-"), f"[promises] requirements excludes it: {glob!r}"
@@ -104,7 +103,7 @@ def untold(found: Found) -> dict[str, str]:
 
 
 def _is_set(profile: Profile, requirement: Requirement) -> bool:
-    return not isinstance(profile.settings, str) and _BY_SETTING.get(requirement.id) in profile.settings
+    return not isinstance(profile.settings, str) and _MEANT_BY.get(requirement.id) in profile.settings
 
 
 def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[str]) -> str:
@@ -117,8 +116,7 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     spoken = {"core", *(_SPOKEN[kind] for kind in protocols if kind in _SPOKEN)}
     said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
     said |= {"nack"} if promises.reject == "dead-letter" else set()  # of what expires it says nothing
-    named = any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
-    named |= _is_set(profile, requirement)
+    named = _is_set(profile, requirement) or any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
     if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
         return ""
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"

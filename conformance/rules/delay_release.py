@@ -140,10 +140,11 @@ def absent_get_it_on_return(facts: Facts, subscription: Subscription) -> Finding
     if begin is None:
         return
     # Who only looks whether anything is left stays too short to say what is missing.
-    back = next((one for one in reversed(sessions[1:]) if _stayed(facts, one)), sessions[-1])
-    patient_ns, stayed = _patient_ns(facts, back), _stayed(facts, back)
+    stayed = [one for one in sessions[1:] if _stayed(facts, one)]
+    back = stayed[-1] if stayed else sessions[-1]
+    patient_ns = _patient_ns(facts, back)
     sure = min(end_ns, subscription.sure_ns) >= patient_ns
-    judged = ended(facts) and stayed and sure and not scarce(facts, begin.t0)
+    judged = bool(stayed) and ended(facts) and sure and not scarce(facts, begin.t0)
     most = facts.credit.most(back.dest, begin.t0, patient_ns)
     for due in facts.delays.backlog(back.dest).waits:
         low, high = due.visible

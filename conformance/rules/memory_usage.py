@@ -40,7 +40,8 @@ def _bounded(facts: Facts, reading: Reading, limit: int) -> Findings:
             return
         used = limit * event.memory_percent // 100
     largest = facts.epoch.largest if reading.dest is None else reading.dest.epoch.largest
-    if used > limit + largest + _uncontrolled(facts, reading) + _came_due(facts, reading):
+    excess = used - limit - largest
+    if excess > 0 and excess > _uncontrolled(facts, reading) + _came_due(facts, reading):
         yield broken("over", reading, why=f"{used} bytes of memory are in use; the limit is {limit} bytes")
     elif used > limit:
         yield held("one-message-over", "the limit was exceeded by one message")
