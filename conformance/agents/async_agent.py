@@ -149,7 +149,8 @@ class AsyncAgent(ABC):
         """The broker said no."""
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
-            self.answers.reply(waiting.id, waiting.t0_ns, fail=refused_by_broker(code, text))
+            fail = refused_by_broker(code, text)
+            self.answers.reply(waiting.id, waiting.t0_ns, fail=fail, stamps=waiting.stamps)
 
     def lost(self, who: Literal["client", "broker"], reason: str) -> None:
         """The connection is over, and nobody here had asked for that."""

@@ -258,7 +258,7 @@ class Agent(ABC):
                 del wire.waiting[name]
                 if waiting.error is not None:
                     fail = refused_by_broker(waiting.error.code, waiting.error.text)
-                    self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=now_ns, fail=fail)
+                    self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=now_ns, fail=fail, stamps=waiting.stamps)
                 else:
                     self.answers.reply(waiting.id, waiting.t0_ns, unknown="no answer in time", stamps=waiting.stamps)
                 if name == wire.library.hello:
@@ -348,7 +348,8 @@ class Agent(ABC):
         name = item.receipt or (wire.library.hello if wire.library.hello in wire.waiting else "")
         waiting = wire.waiting.pop(name, None)
         if waiting is not None:
-            self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=refused_by_broker(item.code, item.text))
+            fail = refused_by_broker(item.code, item.text)
+            self.answers.reply(waiting.id, waiting.t0_ns, t1_ns=t1_ns, fail=fail, stamps=waiting.stamps)
             if name == wire.library.hello:
                 self._forget()
         elif not item.receipt and len(wire.waiting) == 1:

@@ -11,7 +11,7 @@ Rules
 * ``hello connect send subscribe ack leave counters quit`` are required; the rest is offered as a capability. An agent
   refuses what it does not know with the code ``unsupported``.
 * After ``deadline_ms`` the answer is ``unknown``. An unknown ``send`` still tells in ``stamps`` what the client put on
-  the message, because it may arrive.
+  the message, because it may arrive; a refused one may, and if it does it is known whether the message was expired.
 * A request is an operation (``experiment/operations.py``) with an id and, where it needs the broker, ``deadline_ms``.
   ``dest`` is the name that the broker knows; ``counters`` may answer ``{}``.
 * ``message`` is an opaque token without white space (``message.py``).
@@ -136,7 +136,7 @@ class Called(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to a request; exactly one of ``ok``, ``fail``, ``unknown``.
 
-    ``stamps`` goes with an unknown ``send``, ``called`` with any that was asked for ``calls``.
+    ``stamps`` goes with an unknown or refused ``send``, ``called`` with any that was asked for ``calls``.
     """
 
     id: int

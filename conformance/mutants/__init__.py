@@ -47,7 +47,7 @@ _ALL = (
     Mutant("dead-letter-keeps-expiration", "EXP-005", "A dead letter keeps its expiration.", "dead_letter",
            clocks.KeepsExpiration),
     Mutant("expiry-fails-producer", "EXP-006", "A message expired on arrival fails its producer.",
-           broker=cores.RefusesExpired),
+           broker=cores.RefusesExpired, live=True),
     Mutant("expiry-table-ignored", "EXP-007", "No clock decides anything: nothing ever expires.", "expiry",
            expiry(clocks.Immortal)),
     Mutant("expired-ack-opposite", "EXP-008", "A client's expired-ack is treated as in the other generation.", "expiry",

@@ -258,7 +258,6 @@ class Hosts:
         if reply.called is not None:
             outcome.called = reply.called.calls
             told |= {"ttl_ms": reply.called.ttl_ms, "delay_ms": reply.called.delay_ms}
-            outcome.stamps = told  # of a refused one, too
         return outcome, told
 
     def patience_ms(self, client: ClientState, operation: AnyOperation) -> int:

@@ -321,11 +321,12 @@ class LivePort:
             self.hosts.held[operation.consumer] -= 0 if operation.tx else len(operation.messages)
         if isinstance(operation, ops.Nack | ops.Send):
             check_asked(outcome)
+        if isinstance(operation, ops.Send):
+            outcome.stamps = told  # of a refused one, too, if they are told: was it expired?
         if isinstance(operation, ops.Send) and outcome.result != "fail":
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")
-            outcome.stamps = told
             delay_ms = told.get("delay_ms", operation.delay_ms)
             if delay_ms and not self._is_over_budget(delay_ms):
                 # What cannot become due in this run is not waited for.

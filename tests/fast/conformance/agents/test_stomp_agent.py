@@ -265,13 +265,15 @@ def test_a_frame_that_comes_in_pieces_is_told_before_it_is_whole(desk: Desk) -> 
 
 @pytest.mark.parametrize(("code", "told"), [("full", "full"), ("", "refused"), ("unsupported", "refused")])
 def test_a_refusal_fails_the_request_it_names(desk: Desk, code: str, told: str) -> None:
-    """``unsupported`` is the word of an agent that did not ask the broker."""
+    """``unsupported`` is the word of an agent that did not ask the broker. The stamps of what is refused are told."""
     desk.connect()
-    desk.post(ops.Send(dest="queue://q0", message="run:p0/1"))
+    desk.post(ops.Send(dest="queue://q0", message="run:p0/1", ttl_ms=1000))
     frame = desk.heard()
     desk.tell("ERROR", {"receipt-id": frame.headers["receipt"], "message": "no room", "code": code})
     reply = desk.reply()
     assert reply.fail == protocol.Fail(told, "no room")
+    assert reply.stamps is not None
+    assert reply.stamps["expiration_ms"]
 
 
 def test_a_lost_connection_leaves_what_waits_unknown_and_tells_why(desk: Desk) -> None:
