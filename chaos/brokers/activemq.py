@@ -148,9 +148,10 @@ class ActiveMQ:
     def _serving(self) -> str | None:
         if self._port_in_use():
             return "port in use"
+        server = handshake(self.stomp_port)  # most are refused at once, and the table of sockets is long
         # Who took the port before us answers as politely.
-        ours = all(owns_listener(self.process.pid, port) for port in (self.openwire_port, self.stomp_port))
-        return handshake(self.stomp_port) if ours else None
+        ours = server and all(owns_listener(self.process.pid, port) for port in (self.openwire_port, self.stomp_port))
+        return server if ours else None
 
     def _managed(self) -> str | None:
         if self._port_in_use():

@@ -100,9 +100,8 @@ class Names:
         self._logical |= {physical: letters for letters, physical in self._letters.items()}
 
     def _own_dead_letters(self, source: str, *, topic: bool) -> str:
-        """The dead-letter queue of one source, by its name there."""
-        named = own_dead_letters_of(self.physical(source).split("://", 1)[-1], topic=topic)
-        return QUEUE + named.replace(".", self._separator)
+        """The dead-letter queue of one source, by its name there. An agent translates it, by what comes before."""
+        return QUEUE + own_dead_letters_of(self.physical(source).split("://", 1)[-1], topic=topic)
 
     def physical(self, dest: str) -> str:
         """``q0`` -> ``queue://q0``, ``q*`` -> ``queue://*``."""

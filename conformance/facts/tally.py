@@ -16,16 +16,16 @@ from brokerproof.conformance.facts.tables import Tables, looks_at
 
 def is_wide(reading: Reading) -> bool:
     """The reading took time, and a timer of the broker may have acted meanwhile, on what was not settled before."""
-    return reading.event.t1 > reading.event.t0 and reading.timed > _settled_before(reading)
+    return reading.event.t1 > reading.event.t0 and has_timed(reading)
 
 
-def _settled_before(reading: Reading) -> int:
-    """How many of a queue's messages that a timer may act on had certainly left it."""
+def has_timed(reading: Reading) -> bool:
+    """Whether there may be something on which a timer may act: not all of a queue's had certainly left it."""
     if not reading.timed or reading.dest is None or reading.dest.topic:
-        return 0
+        return reading.timed > 0
     last = [copy.deliveries[-1] for copy in reading.dest.copies if copy.send.timed and copy.deliveries]
     over = [one.settlement for one in last if one.state == SETTLED and one.transaction is None]
-    return sum(event is not None and event.t1 <= reading.event.t0 for event in over)
+    return reading.timed > sum(event is not None and event.t1 <= reading.event.t0 for event in over)
 
 
 def is_crowded(tables: Tables, reading: Reading) -> bool:

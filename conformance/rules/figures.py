@@ -21,6 +21,7 @@ from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import SETTLED, Delivery, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import looks_at
+from brokerproof.conformance.facts.tally import has_timed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: The in-flight count has rules of its own.
@@ -44,7 +45,7 @@ def operators_are_told(facts: Facts, row: tuple[Operate, Reading]) -> Findings:
     operation, reading = row
     dest, size = reading.destination, reading.event.size or 0
     disturbing = marks.REDELIVERY | marks.RESTART
-    if reading.timed or gets_expiration(facts.declared) or (reading.event.scheduled or 0) or reading.event.in_flight:
+    if has_timed(reading) or gets_expiration(facts.declared) or reading.event.scheduled or reading.event.in_flight:
         return
     if pressed(facts, dest, reading) or reading.uncommitted or reading.unsure:
         return
@@ -154,7 +155,7 @@ def brokers_at_rest(facts: Facts) -> list[Reading]:
     # Memory may keep from consumers what is there, and a queue manager's reports are nobody's messages.
     if facts.paged or is_queue_manager(facts):
         found = [one for one in found if not one.idle]
-    still = [one for one in found if not any(p.timed and p.event.t0 < one.event.t1 for p in one.parts)]
+    still = [one for one in found if not any(has_timed(p) and p.event.t0 < one.event.t1 for p in one.parts)]
     return [one for one in still if facts.simulated or _is_whole(one)]
 
 

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
 from brokerproof.conformance.facts.rows import SETTLED, Copy, Destination, Reading, Session
-from brokerproof.conformance.facts.tally import came_since_purge, dispatched, is_known, is_wide
+from brokerproof.conformance.facts.tally import came_since_purge, dispatched, has_timed, is_known, is_wide
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import queue_readings, queues_at_rest
 
@@ -327,7 +327,7 @@ def fresh_resets(facts: Facts) -> list[Reading]:
         quiet = not (ledger.disturbed or ledger.loose or ledger.doubted or reading.uncommitted)
         if reset is None or reset.seq != reading.moved_seq or reading.event.t0 < reset.t1 or not quiet:
             continue
-        if not dest.topic and _is_fed_by_producers(dest) and (not reading.timed or _was_empty(reading)):
+        if not dest.topic and _is_fed_by_producers(dest) and (not has_timed(reading) or _was_empty(reading)):
             found.append(reading)
     return found
 

@@ -16,6 +16,7 @@ from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.presence import gone_ns
 from brokerproof.conformance.facts.pressure import governing_limit, limit_at, own_limit_at, own_limits, pressed
 from brokerproof.conformance.facts.rows import Destination, Reading, Send
+from brokerproof.conformance.facts.tally import has_timed
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import broker_readings
 
@@ -116,7 +117,7 @@ def _is_drained(facts: Facts, reading: Reading) -> bool:
     if dest is None:
         return reading.empty and not event.in_flight and facts.sent_bytes > 0  # a topic's consumer may hold something
     # What waits to be due may stand in memory, and where nobody tells how much does, it may be there.
-    later = reading.timed if event.scheduled is None else event.scheduled > 0
+    later = has_timed(reading) if event.scheduled is None else event.scheduled > 0
     empty = event.size == 0 and event.in_flight == 0 and not later and reading.sent_here_bytes > 0
     return empty and (not dest.topic or _owes_nothing(dest, reading))
 
@@ -249,7 +250,7 @@ def lowered(facts: Facts) -> list[Reading]:
 def _is_taken(reading: Reading) -> bool:
     """Whether a consumer, a browser, a transaction or a timer may keep some of what is there in memory."""
     event, windows = reading.event, (*reading.windows, *reading.wild)
-    pending = reading.uncommitted or reading.unsure or reading.timed or event.scheduled or event.in_flight
+    pending = reading.uncommitted or reading.unsure or has_timed(reading) or event.scheduled or event.in_flight
     held_there = any(one.held or one.doubted or not one.session.known for one in windows)
     return bool(pending or held_there or reading.ledger.browsed or reading.destination.grouped)
 
@@ -351,7 +352,7 @@ def charges(facts: Facts) -> list[Reading]:
         event, dest = reading.event, reading.dest
         if dest is None or not reading.at_rest or event.memory_bytes is None or event.size != reading.kept:
             continue
-        doubtful = reading.timed or reading.unsure or reading.epoch.unclear or dest.name in unseen
+        doubtful = has_timed(reading) or reading.unsure or reading.epoch.unclear or dest.name in unseen
         if not doubtful:
             found.append(reading)
     return found

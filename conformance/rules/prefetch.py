@@ -16,7 +16,7 @@ from brokerproof.conformance.facts.presence import maybe_elsewhere, rest_after
 from brokerproof.conformance.facts.pressure import pressed, scarce
 from brokerproof.conformance.facts.rows import LATE, Delivery, Destination, Reading, Session, Window
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
-from brokerproof.conformance.facts.tally import is_crowded, is_known
+from brokerproof.conformance.facts.tally import has_timed, is_crowded, is_known
 from brokerproof.conformance.rules.inflight import synchronous
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import sessions
@@ -137,7 +137,7 @@ def where_windows_count(facts: Facts) -> list[Reading]:
     """Counters at rest of destinations with a consumer of which is known what it asked for."""
     asked = [one for one in facts.rows(sessions) if one.event is not None and one.event.asked is not None and one.known]
     dests = {one.dest.name: one.dest for one in asked if not one.wild and one.dest.kind != "advisory"}
-    found = [one for dest in dests.values() for one in dest.readings if one.at_rest and not one.timed]
+    found = [one for dest in dests.values() for one in dest.readings if one.at_rest and not has_timed(one)]
     return [reading for reading in found if not pressed(facts, reading.destination, reading)]
 
 

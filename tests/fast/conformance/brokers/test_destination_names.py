@@ -17,6 +17,7 @@ from brokerproof.conformance.experiment.destinations import (
     queues,
     topics,
 )
+from brokerproof.conformance.experiment.wire_names import WireNames
 from brokerproof.conformance.worlds.live.names import RunNames
 
 OWN, TOLD = own_dead_letters_of("q0"), expiries_of("q0")
@@ -90,11 +91,13 @@ def test_a_broker_that_takes_no_dots_is_told_none() -> None:
         "orders.eu": "queue://orders_eu_r1",
         "both": "queue://q0_r1,topic://prices_r1",
         "a.b": "queue://Consumer_a-b_VirtualTopic_news_r1",
-        OWN: "queue://ActiveMQ_DLQ_Queue_q0_r1",
+        OWN: "queue://ActiveMQ.DLQ.Queue.q0_r1",  # names.X.dead_letters, if each has its own
         DEAD_LETTERS: "queue://ActiveMQ.DLQ",  # names.X.dead_letters is what it is called
     }
     assert [names.logical(physical) for physical in told.values()] == list(told)
     assert names.logical("queue://others_r1") == "others"
+    letters = WireNames(dead_letters="/queue/{name}_dead")
+    assert letters.address(told[OWN]) == "/queue/q0_r1_dead"
     run = RunNames(Destinations(queues("q0")), separator="_")
     assert run.physical("q0") == f"queue://q0_{run.run}"
 
