@@ -23,7 +23,7 @@ from brokerproof.conformance.brokers.switches import BY_CLAIM
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.policies import divided, entry_for
+from brokerproof.conformance.experiment.policies import divided, entry_for, specificity
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.profile import Located
@@ -147,16 +147,19 @@ def _says_where(words: list[str]) -> bool:
 
 def told_policies(spec: BrokerSpec, separator: str = ".") -> list[PolicySpec]:
     """A program's policies with the patterns that a run's names need: one for ``q0`` must cover ``q0.RUN``, one for
-    ``*``, too, but not the dead-letter queue, whose name is its own.
+    ``*``, too, but not the dead-letter queue, whose name is its own. The widest comes first: to some brokers what they
+    are told last counts, where others look for the narrowest.
     """
     replace, found = msgspec.structs.replace, dict[str, PolicySpec]()
+    width = {DEAD_LETTERS: specificity(DEAD_LETTERS)}
     if any(divided(entry.match)[1] == "*" for entry in spec.policies):
         applied = entry_for(spec, DEAD_LETTERS, topic=False) or PolicySpec()
         found[DEAD_LETTERS] = replace(applied, match=DEAD_LETTERS)
     for entry in spec.policies:
         for match in _physical(entry.match, separator):
-            found.setdefault(match, replace(entry, match=match))
-    return list(found.values())
+            if match not in found:
+                found[match], width[match] = replace(entry, match=match), specificity(entry.match)
+    return sorted(found.values(), key=lambda entry: width[entry.match], reverse=True)
 
 
 def _physical(match: str, separator: str) -> list[str]:

@@ -86,6 +86,12 @@ def test_a_policy_covers_nothing_else() -> None:
     assert not any(matches(one.match, f"queue://{other}") for one in told for other in ("q1.bp1", "q00.bp1"))
 
 
+def test_the_widest_policy_is_told_first_because_to_some_the_last_counts() -> None:
+    wide = [PolicySpec("q0.>"), PolicySpec("q0"), PolicySpec("*"), PolicySpec("topic://>"), PolicySpec(">")]
+    told = [one.match for one in told_policies(BrokerSpec(policies=wide), "~")]
+    assert told == [">", "topic://>", "*", "*~*", "q0~>", "ActiveMQ.DLQ"]
+
+
 @pytest.mark.parametrize(("policies", "window"), [(["*"], None), (["*", ">"], 2), (["ActiveMQ.DLQ", "*"], 1)])
 def test_a_policy_of_names_of_one_element_is_none_of_dead_letters(policies: list[str], window: int | None) -> None:
     """Live, ``*`` must cover ``q0.RUN``, which has as many elements as ``ActiveMQ.DLQ``."""

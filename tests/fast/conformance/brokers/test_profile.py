@@ -206,7 +206,7 @@ def test_a_broker_that_takes_no_dots_is_told_none() -> None:
         f'{separated}[start]\ncommand = ["x", "{{settings}}"]\n[settings]\nmemory_limit_bytes = ["{{match}}"]'
     )
     spec = BrokerSpec(policies=[PolicySpec(name, memory_limit_bytes=9) for name in ("a.b", "q*", ">")])
-    assert Settings(located).arguments(spec) == ["a_b_>", "q*", "q*_*", ">"]
+    assert Settings(located).arguments(spec) == [">", "a_b_>", "q*", "q*_*"]
     assert ProfileAdapter(parsed(f"{separated}[promises]\ncapabilities = []\n")).separator == "_"
 
 
