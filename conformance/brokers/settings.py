@@ -23,7 +23,7 @@ from brokerproof.conformance.brokers.switches import BY_CLAIM
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, TimeStampingSpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.policies import divided, entry_for, specificity
+from brokerproof.conformance.experiment.policies import divided, entry_for, matches, specificity
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.profile import Located
@@ -56,8 +56,8 @@ class Asked(msgspec.Struct, eq=False):
 
 
 def asked(spec: BrokerSpec, letters: Letters = ACTIVEMQ) -> Iterator[Asked]:
-    """Everything that differs from the defaults, and each policy's sweep. ``letters``: what becomes of what dies
-    there without being told.
+    """Everything that differs from the defaults, or from what a wider policy says, and each policy's sweep.
+    ``letters``: what becomes of what dies there without being told.
     """
     plain, policy = BrokerSpec(), PolicySpec()
     for name in _OF_BROKER:
@@ -67,8 +67,17 @@ def asked(spec: BrokerSpec, letters: Letters = ACTIVEMQ) -> Iterator[Asked]:
         for name in _OF_POLICY:
             if name == "dead_letter" and letters.needless(spec, entry.dead_letter):
                 continue
-            if name == _SWEEP or getattr(entry, name) != getattr(policy, name):
+            kept, wider = getattr(policy, name), (one for one in spec.policies if _may_cover(one.match, entry.match))
+            if name == _SWEEP or getattr(entry, name) != kept or any(getattr(one, name) != kept for one in wider):
                 yield Asked(name, entry.match, getattr(entry, name))
+
+
+def _may_cover(wider: str, match: str) -> bool:
+    """Whether a pattern may cover what a narrower one does."""
+    (kind, name), (own_kind, own) = divided(wider), divided(match)
+    if specificity(wider) <= specificity(match) or (kind and own_kind and kind != own_kind):
+        return False
+    return "*" in own or own.endswith(_ALL) or matches(name, own, topic=False)
 
 
 class Settings:
@@ -103,6 +112,8 @@ class Settings:
                 found.append(f"{one.word} of {one.match}" if one.match else one.word)
             elif one.match not in {"", _ALL} and not _says_where(words):
                 found.append(f"{one.word} of {one.match} alone")
+            elif words and one.match and one.value is None:
+                found.append(f"no {one.word} of {one.match} beside that of a wider policy")
         return found
 
     def _always(self, word: str) -> bool:
@@ -125,6 +136,7 @@ class Settings:
                 msgspec.structs.replace(spec, policies=told_policies(spec, self._located.profile.names.separator)),
                 self._letters,
             )
+            if not (one.match and one.value is None)  # such a one is refused (``lacking``)
             for text in self._words(one) or ()
         ]
 

@@ -89,6 +89,20 @@ class DropsSpent(DeadLetter):
         return not spent and super().eligible(message, source, expired)
 
 
+class ForgetsOriginOfSpent(DeadLetter):
+    """What has reached the limit gets a letter that does not say where it comes from."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self._most = config.redeliveries_max
+
+    def copy(self, message: Message, source: str, cause: str, target: str, wall_ms: int) -> Message:
+        letter = super().copy(message, source, cause, target, wall_ms)
+        if 0 <= self._most < message.redelivery_count:
+            letter.original_destination = ""
+        return letter
+
+
 class SilentOnLosses(DeadLetter):
     """A dead letter says why it died if it expired, and otherwise nothing."""
 

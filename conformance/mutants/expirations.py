@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brokerproof.conformance.mutants import time_to_live
-from brokerproof.conformance.mutants.clocks import DropsSpent, SilentOnLosses, expiry, stamping
+from brokerproof.conformance.mutants.clocks import DropsSpent, ForgetsOriginOfSpent, SilentOnLosses, expiry, stamping
 from brokerproof.conformance.mutants.registry import Mutant, fresh
 from brokerproof.conformance.mutants.storage import NeverRemoves
 from brokerproof.reference_broker.core.advisory import AdvisoryPolicy
@@ -477,6 +477,8 @@ ALL = (
            lambda config: LimitMore(config.redeliveries_max)),
     Mutant("redelivery-limit-drops", "RDL-028", "What has reached the limit of redeliveries vanishes.", "dead_letter",
            DropsSpent),
+    Mutant("redelivery-limit-forgets-origin", "RDL-028", "The letter of what has reached the limit names no origin.",
+           "dead_letter", ForgetsOriginOfSpent),
     Mutant("letters-without-a-cause", "RDL-029", "Dead letters of what did not expire do not say why.", "dead_letter",
            SilentOnLosses),
     Mutant("virtual-topic-forgets-a-queue", "GEN-048", "The last queue of a virtual topic gets no copy.", "routing",

@@ -10,6 +10,7 @@ from brokerproof.conformance.facts.absence import absent, drained
 from brokerproof.conformance.facts.dead_letters import (
     collected,
     is_told,
+    lacks_origin,
     letter_collected,
     maybe_rejected,
     names_another,
@@ -80,7 +81,7 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
         yield broken("expires", nack, letters[0])
     elif is_told(letters[0]) and names_another(letters[0]):
         yield broken("wrong-origin", delivery, nack, letters[0])
-    elif is_told(letters[0]) and _alone_without_origin(letters[0]):
+    elif is_told(letters[0]) and lacks_origin(letters[0]):
         yield broken("wrong-origin", delivery, nack, letters[0], why="others name theirs, it names none")
     else:
         mortal = row.send.mortal
@@ -129,17 +130,6 @@ def _died_of(facts: Facts, copy: Copy, transaction: Transaction) -> bool:
     if others or any(isinstance(one, Discard) for one in settlements) or (copy.rejected and not transaction.committed):
         return False
     return not maybe_timed_out(facts, copy, facts.end_ns)
-
-
-def _alone_without_origin(letter: Delivery) -> bool:
-    """Whether it names no origin, and whoever took it read those of other rejected messages of its kind of
-    destination: what a broker never tells, or its client cannot read, is no fault of one letter.
-    """
-    kind = letter.copy.dest.kind
-    if letter.event.original_dest is not None or kind == "temporary":
-        return False
-    others = [one.copy for one in letter.session.deliveries if one.is_dead_letter and one.event.original_dest]
-    return any(copy.rejected and copy.dest.kind == kind for copy in others)
 
 
 def _counted(reading: Reading) -> Findings:

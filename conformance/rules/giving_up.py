@@ -11,7 +11,7 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.experiment.traits import JMS_DELIVERIES
 from brokerproof.conformance.facts.absence import drained, unexplained
-from brokerproof.conformance.facts.dead_letters import collected, is_told, owed
+from brokerproof.conformance.facts.dead_letters import collected, is_told, lacks_origin, owed
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
@@ -352,10 +352,15 @@ def spent(facts: Facts) -> list[tuple[Copy, Delivery]]:
 
 @rule("RDL-028", over=spent, handles=but("restart"))
 def given_up_leaves_a_letter(facts: Facts, row: tuple[Copy, Delivery]) -> Findings:
-    """What a broker gives up because it was delivered in vain too often becomes a dead letter, if its kind does."""
+    """What a broker gives up because it was delivered in vain too often becomes a dead letter, if its kind does, and
+    names its queue, if others do.
+    """
     copy, last = row
-    if copy.dead_letters:
-        yield held("dead-lettered", "as often as promised")
+    if letters := copy.dead_letters:
+        if is_told(letters[0]) and lacks_origin(letters[0]):
+            yield broken("without-origin", copy, letters[0], why="others name theirs, it names none")
+        else:
+            yield held("dead-lettered", "as often as promised")
         return
     made = (last.session.lost_ns, facts.end_ns)
     gone = copy.deliveries[-1] is last and unexplained(facts, copy, rejected=True)

@@ -200,6 +200,21 @@ def test_a_limit_of_destinations_is_not_told_as_the_brokers(
     assert kept == (5 if broker else BrokerSpec().memory_limit_bytes)
 
 
+def test_what_a_narrower_policy_leaves_at_its_default_is_told_where_a_wider_one_says_something() -> None:
+    told = settings('send_fail_if_no_space = ["-f", "{match}={value}"]\nmemory_limit_bytes = ["-m", "{match}={value}"]')
+    wide = PolicySpec(">", send_fail_if_no_space=True)
+    beside = BrokerSpec(policies=[PolicySpec("queue://>"), wide, PolicySpec("topic://q0")])
+    assert told.arguments(beside) == ["-f", ">=true", "-f", "queue://>=false", "-f", "topic://q0.>=false"]
+    assert told.arguments(
+        BrokerSpec(policies=[PolicySpec("queue://q0"), PolicySpec("topic://>", memory_limit_bytes=9)])
+    ) == [
+        "-m",
+        "topic://>=9",
+    ]
+    unsaid = BrokerSpec(policies=[PolicySpec("queue://>"), PolicySpec(">", memory_limit_bytes=9)])
+    assert told.lacking(unsaid) == ["no memory_limit_bytes of queue://> beside that of a wider policy"]
+
+
 def test_a_broker_that_takes_no_dots_is_told_none() -> None:
     separated = '[names]\nseparator = "_"\n'
     located = parsed(

@@ -298,6 +298,20 @@ def test_what_has_reached_the_limit_is_a_dead_letter(times: int, options: dict[s
     assert kind(lost_each_time(times, redeliveries_max=2, **options), "RDL-028") is verdict
 
 
+@pytest.mark.parametrize(("other", "expected"), [("q1", FAILS), (None, HOLDS)])
+def test_the_letter_of_what_has_reached_the_limit_names_its_queue_where_others_do(
+    other: str | None, expected: VerdictKind
+) -> None:
+    story = Builder("live", redeliveries_max=0).connect("p0").send("p0/1", persistent=True)
+    story.send("p0/2", "q1", persistent=True).connect("c0").subscribe("c0/1", ack="individual")
+    story.arrive("c0/1", "p0/1").consume("c0/1", "p0/1").lose("c0").wait(5)
+    story.connect("c1").subscribe("c1/1", "q1", ack="individual").arrive("c1/1", "p0/2").nack("c1/1", "p0/2")
+    story.rest("q0", size=0, in_flight=0).drain("q0", "q1", DLQ)
+    story.arrive("drain/3", "p0/1").ack("drain/3", "p0/1")
+    story.arrive("drain/3", "p0/2", original_dest=other).ack("drain/3", "p0/2")
+    assert kind(story.end(), "RDL-028") is expected
+
+
 @pytest.mark.parametrize(("most", "expected"), [(0, HOLDS), (1, FAILS)])
 def test_an_unseen_delivery_may_have_been_the_last(most: int, expected: VerdictKind) -> None:
     """Whoever may have had it counts against the limit, but only who had it counts as having been given too often."""
