@@ -195,6 +195,10 @@ class WorldState:
         """The client of that name, guests included."""
         return self._named[name]
 
+    def consumers(self) -> list[ConsumerState]:
+        """All that there are, guests' included."""
+        return [consumer for client in self._named.values() for consumer in client.consumers]
+
     def linked(self) -> list[ClientState]:
         """Whoever has a link that can be stalled; one more client changes nothing for those before it."""
         return [*self.bridges, *self.clients]

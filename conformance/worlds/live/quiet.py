@@ -126,7 +126,7 @@ class Quiet:
         waits = [one for one in told.values() if one["in_flight"] == 0 < one.get("size", 0)]
         swings = any(one["in_flight"] < 0 for one in told.values())
         deserted = any(one.get("consumers", 1) == 0 for one in flying)
-        consumers = [one for client in self._state.clients for one in client.consumers]
+        consumers = self._state.consumers()
         ghosts = any(
             one.get("consumers", 0) > self._consumers_of(name, figures or {}) for (_, name), one in told.items()
         )
@@ -140,7 +140,7 @@ class Quiet:
         """How many consumers a queue may have: those of patterns and of several queues are perhaps its own, and in a
         network those of all, because brokers are consumers, too.
         """
-        used = [self._hosts.names.physical(one.dest) for client in self._state.clients for one in client.consumers]
+        used = [self._hosts.names.physical(one.dest) for one in self._state.consumers()]
         others = {name for _, name in figures} - {queue} if len(self._state.brokers) == 1 else set()
         return sum(name not in others for name in used)
 

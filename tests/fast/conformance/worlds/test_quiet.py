@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from brokerproof.chaos.rates import Rate
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import Destination, Destinations
 from brokerproof.conformance.experiment.history import Arrive, Send, Subscribe
+from brokerproof.conformance.experiment.program import HostSpec, LinkSpec
+from brokerproof.conformance.experiment.state import ClientState, ConsumerState, WorldState
 from brokerproof.conformance.worlds.live.quiet import DOUBTFUL_MS, QUIET_MS, SILENT_MS, Quiet
 from brokerproof.conformance.worlds.port import Recorder
 
@@ -66,6 +69,7 @@ def quiet_of(hosts: Any, rate: int = 0, **consumer: str) -> Quiet:
     client.consumers = [SimpleNamespace(**{"name": "c0/1", "ack": "client", "client": client, "dest": ">"} | consumer)]
     state: Any = SimpleNamespace(
         clients=[client],
+        consumers=lambda: client.consumers,
         brokers=[SimpleNamespace(name="b")],
         left_behind=lambda: ["q0", "ActiveMQ.DLQ"],
     )
@@ -150,6 +154,21 @@ def test_a_consumer_of_one_queue_is_none_of_another(dest: str, brokers: list[str
     quiet._state.brokers = [SimpleNamespace(name=name) for name in brokers]
     assert quiet.rest(5000)
     assert hosts.waited_ms == waited_ms
+
+
+def test_a_consumer_of_the_drain_is_no_one_too_many() -> None:
+    """Every run's drain waited twice for as long as a broker may need to notice that somebody has gone."""
+    hosts = Hosts({"in_flight": 0, "consumers": 1}, silent_ms=0)
+    state: Any = WorldState([HostSpec("b", "broker")], {}, Destinations([Destination("q0", "queue")]))
+    drainer = ClientState(HostSpec("drain", "client"), 0, LinkSpec("drain"))
+    state.receive_guest(drainer)
+    for there, waited_ms in ((False, DOUBTFUL_MS), (True, QUIET_MS)):
+        if there:
+            operation = ops.Subscribe(host="drain", dest="q0", consumer="drain/1", ack="individual")
+            drainer.consumers.append(ConsumerState(drainer, operation))
+        hosts.waited_ms = 0
+        assert Quiet(hosts, state, {}).rest(5000)
+        assert hosts.waited_ms == waited_ms
 
 
 def test_an_acknowledgement_that_the_broker_has_not_read_is_waited_for() -> None:
