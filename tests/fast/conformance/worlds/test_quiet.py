@@ -158,13 +158,13 @@ def test_a_consumer_of_one_queue_is_none_of_another(dest: str, brokers: list[str
 
 def test_a_consumer_of_the_drain_is_no_one_too_many() -> None:
     """Every run's drain waited twice for as long as a broker may need to notice that somebody has gone."""
-    hosts = Hosts({"in_flight": 0, "consumers": 1}, silent_ms=0)
-    state: Any = WorldState([HostSpec("b", "broker")], {}, Destinations([Destination("q0", "queue")]))
+    hosts: Any = Hosts({"in_flight": 0, "consumers": 1}, silent_ms=0)
+    state = WorldState([HostSpec("b", "broker")], {}, Destinations([Destination("q0", "queue")]))
     drainer = ClientState(HostSpec("drain", "client"), 0, LinkSpec("drain"))
     state.receive_guest(drainer)
     for there, waited_ms in ((False, DOUBTFUL_MS), (True, QUIET_MS)):
-        if there:
-            operation = ops.Subscribe(host="drain", dest="q0", consumer="drain/1", ack="individual")
+        for dest in state.left_behind() if there else ():
+            operation = ops.Subscribe(host="drain", dest=dest, consumer=dest)
             drainer.consumers.append(ConsumerState(drainer, operation))
         hosts.waited_ms = 0
         assert Quiet(hosts, state, {}).rest(5000)
