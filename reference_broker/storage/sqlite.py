@@ -80,8 +80,8 @@ _SUBSCRIBE: Final = (
 )
 _UNSUBSCRIBE: Final = "DELETE FROM subscription WHERE key=?"
 _FORGET_MESSAGES: Final = (
-    "DELETE FROM message WHERE (destination, id) IN (SELECT destination, id FROM holder WHERE key=?1) AND NOT EXISTS"
-    " (SELECT 1 FROM holder WHERE holder.destination=message.destination AND holder.id=message.id AND key<>?1)"
+    "DELETE FROM message WHERE (destination, id) IN (SELECT destination, id FROM holder WHERE key=?) AND NOT EXISTS"
+    " (SELECT 1 FROM holder WHERE holder.destination=message.destination AND holder.id=message.id AND key<>?)"
 )
 _FORGET: Final = "DELETE FROM holder WHERE key=?"
 
@@ -239,7 +239,7 @@ class SqliteJournal(Journal):
             pending.append((_SUBSCRIBE, (*names, int(record.no_local))))
         elif isinstance(record, SubscriptionRemoved):
             holder = key(record.key)
-            pending.append((_FORGET_MESSAGES, (holder,)))
+            pending.append((_FORGET_MESSAGES, (holder, holder)))
             self._queue((_FORGET, (holder,)))
             pending.append((_UNSUBSCRIBE, (holder,)))
         else:
