@@ -29,9 +29,7 @@ def flat(thing: object) -> object:
     if isinstance(thing, list):
         return [flat(item) for item in thing]
     kind = type(thing)
-    names = (
-        None if kind.__module__ == "pathlib" else getattr(kind, "__struct_fields__", getattr(kind, "__slots__", None))
-    )
+    names = None if issubclass(kind, Path) else getattr(kind, "__struct_fields__", getattr(kind, "__slots__", None))
     return thing if names is None else {name: flat(getattr(thing, name)) for name in names}
 
 
