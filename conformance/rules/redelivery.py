@@ -159,7 +159,7 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         return  # such brokers keep what is persistent and what is not in two places
     found = [delivery for delivery in row.one.deliveries if delivery.dest is row.dest and at_home(delivery)]
     # Of what it rejected, and was given again, nobody knows which place is the original one.
-    again = [one.send.message for one in found if one.requeued]
+    again = [one.send.message for one in found if _was_put_back(facts, one)]
     back = {one.send.message: one for one in found if one.send.message not in again and _is_back(facts, row, one)}
     ahead = None
     came: dict[tuple[int, bool], list[Delivery]] = {}  # priority, brought by a rollback -> what has come back
@@ -190,6 +190,12 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
         yield broken("reordered", *overtaken, why="whatever came back, the latter was sent earlier")
     elif came:
         yield held("first-and-in-order", departure(row.one))
+
+
+def _was_put_back(facts: Facts, delivery: Delivery) -> bool:
+    """Whether its consumer may have rejected it, by itself or in a transaction that was not rolled back for certain."""
+    rejected = [event.tx for event in delivery.settlements if isinstance(event, Nack) and event.tx is not None]
+    return delivery.requeued or any(facts.transactions[name].committed is not False for name in rejected)
 
 
 def _was_behind(facts: Facts, one: Delivery, other: Delivery) -> bool:
