@@ -295,7 +295,7 @@ def test_what_is_rejected_afterwards_comes_behind_whatever_came_meanwhile() -> N
 def test_what_was_rejected_and_given_again_may_have_either_place(order: tuple[str, str], tx: str | None) -> None:
     story = given(2)
     story.header = msgspec.structs.replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
-    story = story.nack("c0/1", "p0/1") if tx is None else story.begin(tx).nack("c0/1", "p0/1", tx=tx).commit(tx)
+    story = story.nack("c0/1", "p0/1") if tx is None else story.begin("c0").nack("c0/1", "p0/1", tx=tx).commit("c0")
     story = story.arrive("c0/1", "p0/1", redelivered=True).lose("c0").rest(None)
     assert kind(story.subscribe("c1/1").arrive("c1/1", *order, redelivered=True), "RDL-005") is not FAILS
 
