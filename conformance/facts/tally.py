@@ -15,8 +15,28 @@ from brokerproof.conformance.facts.tables import Tables, looks_at
 
 
 def is_wide(reading: Reading) -> bool:
-    """The reading took time, and a timer of the broker may have acted meanwhile, on what was not settled before."""
-    return reading.event.t1 > reading.event.t0 and has_timed(reading)
+    """The reading took time, and a timer of the broker may have acted meanwhile, on what was not settled before: no
+    other reading beside it says the same.
+    """
+    return reading.event.t1 > reading.event.t0 and has_timed(reading) and not _is_repeated(reading)
+
+
+def _is_repeated(reading: Reading) -> bool:
+    """Whether the one before it, or after it, has the same figures. Totals only grow, so nothing happened from the one
+    to the other.
+    """
+    readings = [] if reading.dest is None else reading.dest.readings
+    place = bisect_right(readings, reading.event.seq, key=lambda one: one.event.seq)
+    beside = [one for one in (reading.before, *readings[place : place + 1]) if one is not None]
+    return any(one.restarts == reading.restarts and _told(one) == _told(reading) is not None for one in beside)
+
+
+def _told(reading: Reading) -> tuple[int | None, ...] | None:
+    """Its totals, and what they have left; None: it lacks one of the totals."""
+    event = reading.event
+    if event.enqueued is None or event.dequeued is None:
+        return None
+    return event.enqueued, event.dequeued, event.dispatched, event.expired, event.size, event.in_flight
 
 
 def has_timed(reading: Reading) -> bool:

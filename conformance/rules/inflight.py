@@ -125,7 +125,9 @@ def what_came_went_or_is_there(_facts: Facts, reading: Reading) -> Findings:
         return
     if conserved is None and not event.enqueued + event.dequeued:
         return
-    if conserved is None or (not conserved and reading.base is not None and is_wide(reading.base)):
+    base = reading.base
+    doubtful = base is not None and is_wide(base) and not base.ledger.conserved  # torn, it would hardly add up
+    if conserved is None or (doubtful and not conserved):
         yield unsure(reading, why="what was there when its totals began is not known")
     elif not conserved:
         yield contradicted("unbalanced", reading, f"{event.enqueued - event.dequeued} messages must be left")

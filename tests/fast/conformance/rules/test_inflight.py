@@ -157,6 +157,16 @@ def test_no_timer_acts_on_what_has_been_settled(settled: bool, verdict: VerdictK
     assert kinds(story)["INF-003"] is verdict
 
 
+@pytest.mark.parametrize(("later", "verdict"), [(0, FAILS), (1, UNSURE)])
+def test_no_timer_acted_between_two_readings_that_say_the_same(later: int, verdict: VerdictKind) -> None:
+    """What had expired was missing among what had gone, at a broker that somebody else wrote."""
+    story = Builder("live").connect("p0").send("p0/1", life_ms=100).send("p0/2", life_ms=100)
+    story.read(at_rest=True, lasting_ms=5, enqueued=2, dequeued=0, size=2, in_flight=0).wait(500)
+    story.read(at_rest=True, lasting_ms=5, enqueued=2, dequeued=0, size=0, in_flight=0).wait(50)
+    story.read(at_rest=True, lasting_ms=5, enqueued=2, dequeued=later, size=0, in_flight=0)
+    assert kinds(story)["INF-003"] is verdict
+
+
 def test_synchronous_consumers_never_see_a_negative_count() -> None:
     assert kinds(two_of_three_held(dispatch="sync").read(in_flight=0))["INF-002"] is HOLDS
     assert kinds(two_of_three_held(dispatch="sync").read(in_flight=-1))["INF-002"] is FAILS
