@@ -374,14 +374,14 @@ def _wait_again(tables: Tables, delivery: Delivery) -> None:
 
 def settled_by(session: Session, message: str, event: Ack | Nack) -> Delivery | None:
     """Which of a message's deliveries a session settled: the latest, or, if that may have arrived after this was
-    written, one before that was not settled yet.
+    written, the last before that that was not settled yet.
     """
     latest = session.seen.get(message)
     if latest is None or latest.event.t1 <= event.t0:
         return latest
-    for delivery in latest.copy.deliveries:
+    for delivery in reversed(latest.copy.deliveries):
         unsettled = len(delivery.settlements) <= delivery.rollbacks
-        if delivery.session is session and delivery.event.t0 <= event.t1 and unsettled:
+        if delivery is not latest and delivery.session is session and delivery.event.t0 <= event.t1 and unsettled:
             return delivery
     return latest
 

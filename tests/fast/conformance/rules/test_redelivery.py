@@ -290,6 +290,17 @@ def test_what_is_rejected_afterwards_comes_behind_whatever_came_meanwhile() -> N
     assert kind(story.nack("c1/1", "p0/1").arrive("c1/1", "p0/1", redelivered=True), "RDL-005") is HOLDS
 
 
+def test_a_rejection_that_crosses_the_next_delivery_is_of_the_one_before_it() -> None:
+    """Not of one that a transaction had rejected earlier: then the one before it seemed to be held still."""
+    story = given(1)
+    capabilities = [*story.header.capabilities, "requeue", "keeps-rolled-back"]
+    story.header = msgspec.structs.replace(story.header, capabilities=capabilities)
+    story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1").commit("c0").arrive("c0/1", "p0/1", redelivered=True)
+    story.begin("c0", "c0/tx2").nack("c0/1", "p0/1", tx="c0/tx2").abort("c0", "c0/tx2").wait(50)
+    story.arrive("c0/1", "p0/1", redelivered=True).wait(-1.5).nack("c0/1", "p0/1")
+    assert kind(story, "GEN-002") is HOLDS
+
+
 @pytest.mark.parametrize("tx", [None, "c0/tx1"])
 @pytest.mark.parametrize("order", [("p0/1", "p0/2"), ("p0/2", "p0/1")])
 def test_what_was_rejected_and_given_again_may_have_either_place(order: tuple[str, str], tx: str | None) -> None:
