@@ -11,12 +11,13 @@ from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.experiment.traits import JMS_DELIVERIES
 from brokerproof.conformance.facts.absence import drained, unexplained
-from brokerproof.conformance.facts.dead_letters import collected, is_told, lacks_origin, owed
+from brokerproof.conformance.facts.dead_letters import collected, is_told, lacks_origin, owed, rejected_during
 from brokerproof.conformance.facts.deliveries import moves
 from brokerproof.conformance.facts.expiration import may_die, maybe_timed_out
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
+from brokerproof.conformance.facts.policy import gets_expiration
 from brokerproof.conformance.facts.presence import sessions_of
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.settling import failures
@@ -313,10 +314,18 @@ def _failed(facts: Facts, delivery: Delivery) -> bool:
     """It was in vain, as the broker counts: it was rejected, where that puts it back, and a loss counts of who says so;
     else its application had it when its link or its process was lost.
     """
-    if "requeue" in facts.header.capabilities and (delivery.requeued or _LOSSES not in facts.header.capabilities):
-        return delivery.requeued
+    rejected = delivery.requeued or _rejection(facts, delivery) is not None
+    if "requeue" in facts.header.capabilities and (rejected or _LOSSES not in facts.header.capabilities):
+        return rejected
     lost = delivery.session.end in {"drop", "kill", "closed"}
     return lost and delivery.state == RETURNED and not delivery.settlements and delivery.consumed is not None
+
+
+def _rejection(facts: Facts, delivery: Delivery) -> Nack | None:
+    """The rejection that put it back for certain, by itself or with a transaction."""
+    nacks = [event for event in delivery.settlements if isinstance(event, Nack)]
+    committed = [one for one in nacks if one.tx is not None and facts.transactions[one.tx].committed]
+    return committed[-1] if committed else nacks[-1] if delivery.requeued else None
 
 
 @rule("RDL-026", over=limited, handles=KINDS)
@@ -352,19 +361,23 @@ def spent(facts: Facts) -> list[tuple[Copy, Delivery]]:
 
 @rule("RDL-028", over=spent, handles=but("restart"))
 def given_up_leaves_a_letter(facts: Facts, row: tuple[Copy, Delivery]) -> Findings:
-    """What a broker gives up because it was delivered in vain too often becomes a dead letter, if its kind does, and
-    names its queue, if others do.
+    """What a broker gives up because it was delivered in vain too often becomes a dead letter, if its kind does,
+    without an expiration, and names its queue, if others do.
     """
     copy, last = row
     if letters := copy.dead_letters:
-        if is_told(letters[0]) and lacks_origin(letters[0]):
+        if letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
+            yield broken("expires", copy, letters[0], why="a dead letter that nobody looks at in time is gone")
+        elif is_told(letters[0]) and lacks_origin(letters[0]):
             yield broken("without-origin", copy, letters[0], why="others name theirs, it names none")
         else:
             yield held("dead-lettered", "as often as promised")
         return
-    made = (last.session.lost_ns, facts.end_ns)
+    nack = _rejection(facts, last)
+    made = (last.session.lost_ns, facts.end_ns) if nack is None else rejected_during(facts, nack)
+    by_ns = min(made[1] + facts.declared.lateness_ms * NS_PER_MS, facts.end_ns)
     gone = copy.deliveries[-1] is last and unexplained(facts, copy, rejected=True)
-    if gone and not maybe_timed_out(facts, copy, made[1]) and collected(facts, copy, owed(facts, copy, made[1]), made):
+    if gone and not maybe_timed_out(facts, copy, by_ns) and collected(facts, copy, owed(facts, copy, by_ns), made):
         yield broken("vanished", copy, last, why="it was delivered in vain as often as is promised")
 
 

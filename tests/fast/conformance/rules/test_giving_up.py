@@ -13,7 +13,7 @@ from brokerproof.conformance.experiment.configuration import DeadLetterSpec, Pol
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.rules.giving_up import pauses
 from brokerproof.conformance.rules.judge import judge_history
-from tests.fast.conformance.rules.history_builder import DLQ, Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -296,6 +296,40 @@ def test_a_limit_of_redeliveries(times: int, options: dict[str, Any], limit: Ver
 )
 def test_what_has_reached_the_limit_is_a_dead_letter(times: int, options: dict[str, Any], verdict: VerdictKind) -> None:
     assert kind(lost_each_time(times, redeliveries_max=2, **options), "RDL-028") is verdict
+
+
+def rejected(times: int, *, tx: bool = False, **fields: Any) -> Builder:
+    """So often a consumer had rejected it, alone or in a transaction that was committed."""
+    story = Builder("live", redeliveries_max=2, transacted_nacks=True).connect("p0").connect("c0")
+    story.header = msgspec.structs.replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
+    story.send("p0/1", persistent=True, **fields).subscribe("c0/1", ack="individual")
+    for number in range(1, times + 1):
+        story.arrive("c0/1", "p0/1", redelivered=number > 1, expiration_ms=fields.get("expiration_ms", 0))
+        if tx:
+            story.begin("c0", f"c0/tx{number}").nack("c0/1", "p0/1", tx=f"c0/tx{number}").commit("c0", f"c0/tx{number}")
+        else:
+            story.nack("c0/1", "p0/1")
+    return story
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(3, HOLDS), (4, FAILS)])
+@pytest.mark.parametrize("tx", [False, True])
+def test_rejections_count_in_transactions_too(times: int, verdict: VerdictKind, tx: bool) -> None:
+    story = rejected(times, tx=tx).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
+    assert kind(story.arrive("drain/2", "p0/1").ack("drain/2", "p0/1").end(), "RDL-026") is verdict
+
+
+@pytest.mark.parametrize(("life_ms", "expected"), [(1, SILENT), (10_000, FAILS)])
+def test_what_was_given_up_before_it_would_have_died_is_a_dead_letter(life_ms: int, expected: VerdictKind) -> None:
+    """Whatever its expiration was: its letter has none."""
+    story = rejected(3, expiration_ms=EPOCH_MS + life_ms).wait(60_000).rest("q0", size=0, in_flight=0)
+    assert kind(story.drain("q0", DLQ).end(), "RDL-028") is expected
+
+
+def test_the_letter_of_what_was_given_up_does_not_expire() -> None:
+    expiration_ms = EPOCH_MS + 600_000
+    story = rejected(3, expiration_ms=expiration_ms).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
+    assert kind(story.arrive("drain/2", "p0/1", expiration_ms=expiration_ms).end(), "RDL-028") is FAILS
 
 
 @pytest.mark.parametrize(("other", "expected"), [("q1", FAILS), (None, HOLDS)])
