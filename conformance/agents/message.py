@@ -1,7 +1,8 @@
 """What a message of the suite looks like: its body, its properties, and what is told of one that arrives.
 
 A message's token is the first line of its body, then come as many dots as its size asks for: so a broker that renames,
-copies or dead-letters a message cannot confuse them.
+copies or dead-letters a message cannot confuse them. Before the dots of a longer one stand octets that end frames and
+lines, or that some way of storing texts escapes: a body is octets.
 """
 
 from __future__ import annotations
@@ -33,16 +34,21 @@ _OURS: Final = re.compile("(?!brokerproof_)[a-z]+_[A-Za-z0-9_]*|(?:JMS_IBM|MQDLH
 OWN_TEMPORARY: Final = "/temp-queue/own"
 
 
+#: What stands before the dots of bodies that are so long.
+_TELLING: Final = "\0\r\n\\n:\t\N{LATIN SMALL LETTER E WITH ACUTE}\0".encode()
+_TELLING_BYTES: Final = 200
+
+
 def make_body(message: str, size: int) -> bytes:
     """The body of a message: its token, an end of line, dots up to ``size`` bytes."""
-    head = message.encode() + b"\n"
+    head = message.encode() + b"\n" + (_TELLING if size >= _TELLING_BYTES else b"")
     return head + b"." * (size - len(head))
 
 
 def read_body(body: bytes) -> str:
     """The token in a body; empty if the suite did not write it."""
     token, end, rest = body.partition(b"\n")
-    if not end or rest.strip(b".") or not token or not token.isascii() or b" " in token:
+    if not end or rest.strip(b"." + _TELLING) or not token or not token.isascii() or b" " in token:
         return ""
     return token.decode("ascii")
 
