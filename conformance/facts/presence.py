@@ -137,8 +137,10 @@ def sessions_of(copy: Copy) -> list[Session]:
     return copy.dest.sessions if copy.subscription is None else copy.subscription.sessions
 
 
-def maybe_elsewhere(tables: Tables, delivery: Delivery) -> bool:
-    """Whether another session may have been assigned the copy, and have lost it, before this arrival."""
+def maybe_elsewhere(tables: Tables, delivery: Delivery, *, stored: bool = False) -> bool:
+    """Whether another session may have been assigned the copy, and have lost it, before this arrival. ``stored``: a
+    restart is no excuse for what is in the store.
+    """
     at_ns, since_ns = delivery.event.t1, delivery.send.event.t0
     subscription = delivery.copy.subscription
     # A durable one of which nobody knows when it began may be one before that.
@@ -148,4 +150,5 @@ def maybe_elsewhere(tables: Tables, delivery: Delivery) -> bool:
             continue
         if gone_ns(tables, session) >= since_ns:
             return True
-    return tables.restarted(since_ns, at_ns)
+    kept = stored and delivery.send.event.persistent and tables.remembers
+    return not kept and tables.restarted(since_ns, at_ns)

@@ -38,7 +38,9 @@ def _first(facts: Facts, delivery: Delivery) -> bool:
     """Nobody can have had it before, so that nothing but a choice explains its place."""
     copy = delivery.copy
     plain = copy.send.confirmed and copy.deliveries and copy.deliveries[0] is delivery and delivery.dest is copy.dest
-    return bool(plain) and not delivery.marks & BLIND and not maybe_elsewhere(facts, delivery)
+    # ActiveMQ's store tells three priorities apart, its memory ten.
+    elsewhere = maybe_elsewhere(facts, delivery, stored=not facts.paged)
+    return bool(plain) and not delivery.marks & BLIND and not elsewhere
 
 
 # -- selectors

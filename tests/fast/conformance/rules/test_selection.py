@@ -258,6 +258,15 @@ def test_messages_of_higher_priority_come_first_where_the_broker_says_so() -> No
     assert story("p0/1", "p0/2", prioritized=False) is SILENT
 
 
+@pytest.mark.parametrize(("persistent", "verdict"), [(True, FAILS), (False, SILENT)])
+def test_what_is_stored_keeps_its_priority(persistent: bool, verdict: VerdictKind) -> None:
+    """After a restart of somebody else's broker all had the default one."""
+    told = Builder("live", persistent=True, policies=[PolicySpec(prioritized_messages=True)]).connect("p0")
+    told.send("p0/1", priority=2, persistent=persistent).send("p0/2", priority=8, persistent=persistent).restart()
+    told.connect("c0").subscribe("c0/1").arrive("c0/1", "p0/1", "p0/2")
+    assert said(told, "GEN-008") is verdict
+
+
 def test_what_came_back_keeps_its_priority() -> None:
     def story(lost: int, *second: str, left: bool = True, rejected: bool = False) -> VerdictKind:
         told = begun(policies=[PolicySpec(prioritized_messages=True)])
