@@ -210,3 +210,16 @@ def test_a_broker_that_a_question_has_ended_is_said_to_have_died(code: int | Non
         raise ConnectionRefusedError("refused")
     assert said in str(caught.value)
     assert given_back == [(server, True)]
+
+
+def test_figures_may_be_served_later_than_messages_and_then_have_their_time_to_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Artemis, beside other work: its page was not there yet, and the whole run was refused."""
+    monkeypatch.setattr(proving, "MOVED_S", 0.0)
+    told = iter([{}, {}, {"size": 2}, {"size": 2}, {"size": 3}])
+    figures: Any = SimpleNamespace(counters=lambda _: next(told))
+    assert proving._moved(figures, "queue://q0", lambda one: one.get("size") == 3) == {"size": 2}
+    monkeypatch.setattr(proving, "SERVED_S", 0.0)
+    figures.counters = lambda _: {}
+    assert proving._moved(figures, "queue://q0", bool) == {}
