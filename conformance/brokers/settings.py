@@ -67,8 +67,8 @@ def asked(spec: BrokerSpec, letters: Letters = ACTIVEMQ) -> Iterator[Asked]:
         for name in _OF_POLICY:
             if name == "dead_letter" and letters.needless(spec, entry.dead_letter):
                 continue
-            kept, wider = getattr(policy, name), (one for one in spec.policies if _may_cover(one.match, entry.match))
-            if name == _SWEEP or getattr(entry, name) != kept or any(getattr(one, name) != kept for one in wider):
+            others = [one for one in spec.policies if getattr(one, name) != getattr(policy, name)]
+            if name == _SWEEP or entry in others or any(_may_cover(one.match, entry.match) for one in others):
                 yield Asked(name, entry.match, getattr(entry, name))
 
 

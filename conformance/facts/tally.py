@@ -28,7 +28,8 @@ def _is_repeated(reading: Reading) -> bool:
     readings = [] if reading.dest is None else reading.dest.readings
     place = bisect_right(readings, reading.event.seq, key=lambda one: one.event.seq)
     beside = [one for one in (reading.before, *readings[place : place + 1]) if one is not None]
-    return any(one.restarts == reading.restarts and _told(one) == _told(reading) is not None for one in beside)
+    figures = _told(reading)
+    return figures is not None and any(one.restarts == reading.restarts and _told(one) == figures for one in beside)
 
 
 def _told(reading: Reading) -> tuple[int | None, ...] | None:
