@@ -192,7 +192,8 @@ def _foreign(session: Session, outcome: str, situation: str) -> Findings:
             continue
         own = send.client is session.client and event.result == "ok" and not event.again
         if own and (not session.durable() or session.client.traits.anonymous):
-            own = send.connection == session.connection
+            # What came while nobody used the subscription no connection of its consumer's had sent.
+            own = send.connection == session.connection and session.opened[0] <= event.t1
         if own:
             yield broken("own", session, send, delivery)
             return

@@ -235,6 +235,18 @@ def test_no_local() -> None:
     assert kind(story("p0", durable="d1"), "GEN-044") is HOLDS
 
 
+@pytest.mark.parametrize(("before", "verdict"), [(True, VerdictKind.SATISFIED), (False, VerdictKind.VIOLATED)])
+def test_what_was_published_before_a_durable_came_back_no_connection_of_its_own_sent(
+    before: bool, verdict: VerdictKind
+) -> None:
+    traits = Traits(anonymous=True)
+    story = Story().joined("c0", traits).durable("c0/1", no_local=True).lose("c0").joined("c0", traits)
+    story = story.send("c0/1", "t0") if before else story
+    story = story.durable("c0/2", no_local=True)
+    story = story if before else story.send("c0/1", "t0")
+    assert kind(story.arrive("c0/2", "c0/1"), "GEN-044") is verdict
+
+
 @pytest.mark.parametrize(("anonymous", "verdict"), [(False, VerdictKind.VIOLATED), (True, VerdictKind.SATISFIED)])
 def test_a_durable_knows_another_connection_by_the_clients_name_alone(anonymous: bool, verdict: VerdictKind) -> None:
     traits = Traits(anonymous=anonymous)
