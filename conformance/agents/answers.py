@@ -59,7 +59,7 @@ class Answers:
                 ok=ok,
                 fail=fail,
                 unknown=unknown,
-                stamps=stamps,
+                stamps=stamps or None,
                 called=called,
             )
         )

@@ -129,15 +129,13 @@ class Agent:
             else:
                 ok = within(request.deadline_ms, lambda: self._perform(operation))
         except RefusedError as refusal:
-            self._answers.reply(
-                request.id, t0_ns, fail=Fail(refusal.code, str(refusal)), stamps=stamps or None, called=called
-            )
+            self._answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)), stamps=stamps, called=called)
         except (TimeoutError, jpype.JException) as error:
             # The library says that it failed, and only IBM's whether that was the broker's refusal.
             if why := reason_of(error):
-                self._answers.reply(request.id, t0_ns, fail=why, stamps=stamps or None, called=called)
+                self._answers.reply(request.id, t0_ns, fail=why, stamps=stamps, called=called)
             else:
-                self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps or None, called=called)
+                self._answers.reply(request.id, t0_ns, unknown=str(error), stamps=stamps, called=called)
         else:
             self._answers.reply(request.id, t0_ns, ok=ok, called=called)
         if isinstance(operation, Quit):

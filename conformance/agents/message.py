@@ -40,7 +40,7 @@ _TELLING_BYTES: Final = 200
 
 
 def make_body(message: str, size: int) -> bytes:
-    """The body of a message: its token, an end of line, dots up to ``size`` bytes."""
+    """The body of a message: its token, an end of line, what tells octets from text, dots up to ``size`` bytes."""
     head = message.encode() + b"\n" + (_TELLING if size >= _TELLING_BYTES else b"")
     return head + b"." * (size - len(head))
 

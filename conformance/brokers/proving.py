@@ -383,11 +383,14 @@ def _moved(figures: Figures, queue: str, done: Callable[[dict[str, int]], bool])
     """The figures of a queue as soon as they are so, or when they have had their time: a page may be served long after
     the messages (Artemis, on a busy machine).
     """
-    began, told_s = time.monotonic(), 0.0
+    return _awaited(figures, queue, done, MOVED_S) if _awaited(figures, queue, bool, SERVED_S) else {}
+
+
+def _awaited(figures: Figures, queue: str, done: Callable[[dict[str, int]], bool], patience_s: float) -> dict[str, int]:
+    deadline = time.monotonic() + patience_s
     while True:
-        told, now_s = figures.counters(queue) or {}, time.monotonic() - began
-        told_s = told_s or (now_s if told else 0.0)
-        if done(told) or now_s > (told_s + MOVED_S if told_s else SERVED_S):
+        told = figures.counters(queue) or {}
+        if done(told) or time.monotonic() > deadline:
             return told
         time.sleep(0.05)
 

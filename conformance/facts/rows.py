@@ -456,8 +456,8 @@ class Destination:
 
     # fmt: off
     __slots__ = ("again", "applied", "arrived", "browsed", "charged", "copies", "ended", "epoch", "grouped", "kept",
-                 "kind", "ledger", "name", "open", "pattern", "priorities", "purges", "readings", "rested", "sends",
-                 "sent_bytes", "sessions", "subscriptions", "taken_ns", "timed", "topic", "virtual", "waiting")
+                 "kind", "ledger", "name", "open", "over_ns", "pattern", "priorities", "purges", "readings", "rested",
+                 "sends", "sent_bytes", "sessions", "subscriptions", "taken_ns", "timed", "topic", "virtual", "waiting")
     # fmt: on
 
     def __init__(self, name: str, kind: str, applied: Applied, *, topic: bool, virtual: str) -> None:
@@ -488,10 +488,10 @@ class Destination:
         self.grouped = False
         self.ended = 0
         self.timed = 0
-        self.arrived = 0
-        self.again = 0
-        self.charged = 0
-        self.kept = 0
+        #: When of each of those that it had it had gone for certain, sorted (``tally.py``); None: nobody has asked.
+        self.over_ns: list[int] | None = None
+        self.arrived = self.again = 0
+        self.charged = self.kept = 0
         self.sent_bytes = 0
         self.priorities: dict[int, bool] = {}
         #: Requests of operators that took messages from here, or moved some here.

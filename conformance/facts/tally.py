@@ -42,11 +42,14 @@ def _told(reading: Reading) -> tuple[int | None, ...] | None:
 
 def has_timed(reading: Reading) -> bool:
     """Whether there may be something on which a timer may act: not all of a queue's had certainly left it."""
-    if not reading.timed or reading.dest is None or reading.dest.topic:
+    dest = reading.dest
+    if not reading.timed or dest is None or dest.topic:
         return reading.timed > 0
-    last = [copy.deliveries[-1] for copy in reading.dest.copies if copy.send.timed and copy.deliveries]
-    over = [one.settlement for one in last if one.state == SETTLED and one.transaction is None]
-    return reading.timed > sum(event is not None and event.t1 <= reading.event.t0 for event in over)
+    if dest.over_ns is None:
+        last = [copy.deliveries[-1] for copy in dest.copies if copy.send.timed and copy.deliveries]
+        over = [one.settlement for one in last if one.state == SETTLED and one.transaction is None]
+        dest.over_ns = sorted(event.t1 for event in over if event is not None)
+    return reading.timed > bisect_right(dest.over_ns, reading.event.t0)
 
 
 def is_crowded(tables: Tables, reading: Reading) -> bool:

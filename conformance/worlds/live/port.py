@@ -323,7 +323,8 @@ class LivePort:
             check_asked(outcome)
         if isinstance(operation, ops.Send):
             outcome.stamps = told  # of a refused one, too, if they are told: was it expired?
-        if isinstance(operation, ops.Send) and outcome.result != "fail":
+            if outcome.result == "fail":
+                return outcome
             if not told:
                 # It may arrive, and then nobody could say what it should look like.
                 raise AgentError(self.hosts.agents[client.name].name, "does not tell the stamps of a message")

@@ -95,7 +95,7 @@ class Quiet:
     def _published_ns(self) -> int:
         """When the last message was sent that an open consumer of its topic is without; 0: there is none."""
         kind, events = self._state.destinations.kind, self._hosts.recorder.events
-        open_ = {one.name: one.dest for client in self._state.clients for one in client.consumers}
+        open_ = {one.name: one.dest for one in self._state.consumers()}
         topics = {name: dest for name, dest in open_.items() if kind(dest) == "topic"}
         if not topics:
             return 0
