@@ -281,7 +281,7 @@ class LinkProxy(ABC):
         # Up to the end: what a next connection carries is not counted.
         ended_ns = next(end.at_ns for end in ends if end.at == sever.toward)
         marks = list(self._flows(sever.toward)[1].marks)
-        passed = max((total for at_ns, total in marks if at_ns <= ended_ns), default=0)
+        passed = max((mark.total for mark in marks if mark.at_ns <= ended_ns), default=0)
         if not sever.least + sever.after_bytes <= passed <= sever.most + sever.after_bytes:
             return None
         counts = {"client_ends": client_ends, "broker_ends": len(ends) - client_ends}
@@ -330,11 +330,15 @@ class LinkProxy(ABC):
         """Shortest time that bytes spent on the line since the latency was last set; None if none did."""
         return _transit_us(*self._flows(toward), self._latency_set_ns)
 
-    def idle_ns(self, toward: Way, until_ns: int, *, within_ns: int) -> int | None:
-        """The longest silence in a direction, as bytes left the line, that lasted until at least so long before an
-        instant (monotonic): what came in the very last moment may not have been read. None if none left it before.
+    def idle_ns(self, end: LinkEnd, *, within_ns: int) -> int | None:
+        """The longest silence of a connection toward the end where it was ended, as bytes left the line, that lasted
+        until at least so long before it ended: what came in the very last moment may not have been read. None if none
+        left it before.
         """
-        return longest_silence_ns([at_ns for at_ns, _ in list(self._flows(toward)[1].marks)], until_ns, within_ns)
+        marks = list(self._flows(end.at)[1].marks)
+        return longest_silence_ns(
+            [one.at_ns for one in marks if one.connection == end.connection], end.at_ns, within_ns
+        )
 
     def traffic(self) -> Traffic:
         """Bytes counted at both ends so far. Of each direction the far end is read first, so it never seems ahead."""
@@ -379,7 +383,7 @@ class LinkProxy(ABC):
     def _first_offer_ns(self, toward: Toward, since_ns: int) -> int | None:
         """When the first byte in a direction entered the line after an instant; None if none did."""
         ways: tuple[Way, ...] = ("client", "broker") if toward == "both" else (toward,)
-        offers = [at_ns for way in ways for at_ns, _ in list(self._flows(way)[0].marks) if at_ns >= since_ns]
+        offers = [one.at_ns for way in ways for one in list(self._flows(way)[0].marks) if one.at_ns >= since_ns]
         return min(offers, default=None)
 
     def _quiet_traffic(self, toward: Toward) -> Traffic:
@@ -425,16 +429,16 @@ class PlainForwarder(LinkProxy):
 
 def _crossing(enter: Flow, leave: Flow, since_ns: int) -> Crossing:
     """Of one direction. The last byte of a piece that entered leaves with the piece that completes its total."""
-    entered = [mark for mark in list(enter.marks) if mark[0] >= since_ns]
-    left = [mark for mark in list(leave.marks) if mark[0] >= since_ns]
-    pieces = [total - before for (_, before), (_, total) in pairwise(left)]
+    entered = [mark for mark in list(enter.marks) if mark.at_ns >= since_ns]
+    left = [mark for mark in list(leave.marks) if mark.at_ns >= since_ns]
+    pieces = [mark.total - before.total for before, mark in pairwise(left)]
     spent = []
     place = 0
-    for at_ns, total in entered:
-        while place < len(left) and left[place][1] < total:
+    for mark in entered:
+        while place < len(left) and left[place].total < mark.total:
             place += 1
         if place < len(left):
-            spent.append((left[place][0] - at_ns) // 1000)
+            spent.append((left[place].at_ns - mark.at_ns) // 1000)
     # Of the first piece it is not known what it began with.
     return Crossing(len(entered), len(left), max(pieces, default=0), min(spent, default=None), max(spent, default=None))
 
@@ -449,6 +453,6 @@ def longest_silence_ns(instants: Iterable[int], until_ns: int, within_ns: int) -
 
 def _transit_us(enter: Flow, leave: Flow, since_ns: int) -> int | None:
     """Shortest of (instant at which a total left) - (instant at which the same total entered)."""
-    entered = {total: at_ns for at_ns, total in list(enter.marks) if at_ns >= since_ns}
-    spent = [at_ns - entered[total] for at_ns, total in list(leave.marks) if total in entered]
+    entered = {one.total: one.at_ns for one in list(enter.marks) if one.at_ns >= since_ns}
+    spent = [one.at_ns - entered[one.total] for one in list(leave.marks) if one.total in entered]
     return min(spent) // 1000 if spent else None

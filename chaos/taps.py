@@ -20,6 +20,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from brokerproof.chaos.ports import LOOPBACK
 
@@ -42,13 +43,21 @@ class End:
     at_ns: int
 
 
+class Mark(NamedTuple):
+    """A piece was read: when, how much had been read then of all connections, and of which one it was."""
+
+    at_ns: int
+    total: int
+    connection: int
+
+
 @dataclass
 class Flow:
-    """One direction through a tap: totals, and a mark (instant, total) for each piece that was read."""
+    """One direction through a tap, of all its connections: totals, and a mark for each piece that was read."""
 
     read_bytes: int = 0
     written_bytes: int = 0
-    marks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MARKS))
+    marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=MARKS))
 
 
 class _Pipe:
@@ -59,7 +68,8 @@ class _Pipe:
     fills it asks for that after seconds.
     """
 
-    def __init__(self, source: socket.socket, sink: socket.socket, flow: Flow, rate: int) -> None:
+    def __init__(self, number: int, source: socket.socket, sink: socket.socket, flow: Flow, rate: int) -> None:
+        self.number = number
         self.rate = rate
         self.free_ns = 0  # until when what was read last is on its way, at this rate
         self.source = source
@@ -96,7 +106,7 @@ class _Pipe:
                 self.free_ns = max(self.free_ns, now_ns - LATE_NS) + len(part) * 1_000_000_000 // self.rate
             self.buffer += part
             self.flow.read_bytes += len(part)
-            self.flow.marks.append((now_ns, self.flow.read_bytes))
+            self.flow.marks.append(Mark(now_ns, self.flow.read_bytes, self.number))
 
     def give(self) -> None:
         """Write what can be written, and the end after the last byte; raises `OSError` when the sink is broken."""
@@ -117,8 +127,8 @@ class _Connection:
         self.number = number
         self.near = near
         self.far = far
-        self.out = _Pipe(near, far, tap.out, tap.bytes_per_second)
-        self.back = _Pipe(far, near, tap.back, tap.bytes_per_second)
+        self.out = _Pipe(number, near, far, tap.out, tap.bytes_per_second)
+        self.back = _Pipe(number, far, near, tap.back, tap.bytes_per_second)
         self.connected = False
         self.end_noted = False
 

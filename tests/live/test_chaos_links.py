@@ -122,6 +122,23 @@ def test_the_end_of_a_stream_passes_and_says_who_ended_it(any_link: MakeLink) ->
         assert t0_ns <= first.at_ns <= time.monotonic_ns()
 
 
+def test_of_two_connections_each_has_a_silence_of_its_own(any_link: MakeLink) -> None:
+    with Ends(any_link) as ends:
+        silent, broker = ends.client, ends.broker
+        ends.pass_on("broker", b"x")
+        said_ns = time.monotonic_ns()
+        ends.client, ends.broker = ends.connect()
+        time.sleep(0.3)
+        ends.pass_on("broker", b"y")
+        broker.close()
+        assert _read(silent, 1) == b""
+        (end,) = ends.link.ends()[:1]
+        idle_ns = ends.link.idle_ns(end, within_ns=0)
+        assert idle_ns is not None
+        assert 300_000_000 <= end.at_ns - said_ns <= idle_ns
+        silent.close()
+
+
 @pytest.mark.parametrize("toward", ["client", "broker"])
 def test_a_stall_holds_what_is_sent_one_way_and_gives_it_back(
     server: ToxiproxyServer, toward: Literal["client", "broker"]

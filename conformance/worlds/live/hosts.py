@@ -340,7 +340,7 @@ class Hosts:
         for client, path in self.paths.items():
             for end in path.broker_ends():
                 at_ns = self._ended_ns[client] = self.rate.of_ns(end.at_ns)
-                broker, idle_ns = self.broker_of(self.state.client(client)), path.idle_ns(end.at_ns)
+                broker, idle_ns = self.broker_of(self.state.client(client)), path.idle_ns(end)
                 idle_ns = None if idle_ns is None else idle_ns * self.rate.times
                 fields = {"reason": self._closing_reason(broker) or end.how, "idle_ns": idle_ns}
                 self.put(events.Closed, at_ns, at_ns, broker, who="broker", link=client, **fields)

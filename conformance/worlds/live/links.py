@@ -125,9 +125,11 @@ class Path:
         """How many bytes have come out of it so far, at either end: what a client wrote may be on its way for long."""
         return 0 if self.proxy is None else self.proxy.traffic().of("both")[1]
 
-    def idle_ns(self, at_ns: int) -> int | None:
-        """How long the broker had received nothing at an instant, or shortly before it; None where nobody counted."""
-        return None if self.proxy is None else self.proxy.idle_ns("broker", at_ns, within_ns=_UNREAD_MS * NS_PER_MS)
+    def idle_ns(self, end: LinkEnd) -> int | None:
+        """How long the broker had received nothing of a connection when that ended, or shortly before; None where
+        nobody counted.
+        """
+        return None if self.proxy is None else self.proxy.idle_ns(end, within_ns=_UNREAD_MS * NS_PER_MS)
 
     def close(self) -> None:
         """Take the proxy down."""
