@@ -241,7 +241,7 @@ class Amqp091Agent(AsyncAgent):
             (channel, method.delivery_tag),
             redelivered=bool(method.redelivered),
             timestamp_ms=(properties.timestamp or 0) * 1000,
-            original_dest=f"queue://{origin}" if origin else None,
+            original_dest=self.names.called(str(origin)) if origin else None,
             priority=properties.priority,
             persistent=properties.delivery_mode == 2,
             **self.labelled(

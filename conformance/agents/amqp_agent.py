@@ -229,8 +229,8 @@ class AmqpAgent(AsyncAgent):
 
     def _flowed(self, link: Receiver) -> None:
         browsing = link.name in self.consumers and self.consumers[link.name].browser
-        if browsing and link.draining() and not link.credit:
-            link.drained()
+        # What of the credit was not used is gone, and the engine no longer calls that draining.
+        if browsing and not link.credit and link.drained():
             self.browsed(link.name)
 
     def _delivery(self, delivery: Delivery) -> None:
@@ -258,7 +258,7 @@ class AmqpAgent(AsyncAgent):
     def _told(self, message: Message) -> dict[str, Any]:
         annotations = {str(name): value for name, value in (message.annotations or {}).items()}
         properties: dict[Any, Any] = message.properties or {}
-        origin = annotations.get(self.words["original_destination"])
+        origin = {**properties, **annotations}.get(self.words["original_destination"])
         count = int(message.delivery_count)
         return {
             # A link that ends with a delivery unsettled need not count it: AMQP 1.0, 3.2.1, delivery-count.
@@ -266,7 +266,7 @@ class AmqpAgent(AsyncAgent):
             "delivery_count": count + 1,
             "expiration_ms": round(message.expiry_time * 1000) if message.expiry_time else 0,
             "timestamp_ms": round(message.creation_time * 1000) if message.creation_time else 0,
-            "original_dest": f"queue://{origin}" if origin else None,
+            "original_dest": self.names.called(str(origin)) if origin else None,
             "group": message.group_id or None,
             "priority": int(message.priority),
             "persistent": bool(message.durable),
@@ -341,6 +341,8 @@ class AmqpAgent(AsyncAgent):
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
         for delivery in handles:
+            # A rejection is a delivery in vain, whatever the outcome says of it.
+            delivery.local.failed = not accept
             delivery.update(Delivery.ACCEPTED if accept else _OUTCOMES[self.names.reject])
             delivery.settle()
             delivery.link.flow(1)

@@ -221,7 +221,8 @@ class AsyncAgent(ABC):
         both = {**properties, **fields}
         told = {name: str(both[word]) for word, name in words.items() if both.get(word) is not None}
         kind = properties.get("kind")
-        plain = {name: value for name, value in properties.items() if name not in words}
+        its_own = {*words, self.words.get("original_destination", "")}
+        plain = {name: value for name, value in properties.items() if name not in its_own}
         return {
             "kind": None if kind is None else str(kind),
             "properties": sorted(words.get(str(name), str(name)) for name in properties),

@@ -169,6 +169,17 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             return self.topic.replace("{name}", dest.removeprefix(_TOPIC))
         return self.queue.replace("{name}", dest.removeprefix(_QUEUE))
 
+    def called(self, address: str) -> str:
+        """What the broker writes, as the suite calls it: ``queue://q0``; where nothing tells, a queue."""
+        if address == self.address(_DEAD):
+            return _DEAD
+        kinds = ((_APART, self.dead_letters if self.apart else ""), (_QUEUE, self.queue), (_TOPIC, self.topic))
+        for kind, template in kinds:
+            before, there, after = template.partition("{name}")
+            if there and address.startswith(before) and address.endswith(after):
+                return kind + address.removeprefix(before).removesuffix(after)
+        return _QUEUE + address
+
 
 #: Protocol -> what is called how there, unless a profile says otherwise.
 DEFAULTS: dict[str, WireNames] = {

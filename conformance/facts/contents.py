@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from brokerproof.conformance.experiment.history import Arrive, HeaderValue, Send
 from brokerproof.conformance.facts.managed import REASON, TARGET
 from brokerproof.conformance.facts.tables import Tables
@@ -22,8 +24,10 @@ def differences(tables: Tables, sent: Send, arrived: Arrive) -> list[str]:
     return [f"{name} {got!r} instead of {was!r}" for name, was, got in pairs if was != got]
 
 
-def header_differences(sent: Send, arrived: Arrive) -> list[str]:
-    """The same of what applications alone read, where somebody looked."""
+def header_differences(sent: Send, arrived: Arrive, known: Collection[str] | None = None) -> list[str]:
+    """The same of what applications alone read, where somebody looked. ``known``: names that may not be new; None: no
+    name may.
+    """
     was, got = sent.headers, arrived.headers
     if got is None or not (was or got):
         return []
@@ -31,7 +35,7 @@ def header_differences(sent: Send, arrived: Arrive) -> list[str]:
     new = [
         f"{name} {value!r}, which nobody sent"
         for name, value in got.items()
-        if name not in was and name not in {REASON, TARGET}
+        if name not in was and name not in {REASON, TARGET} and (known is None or name in known)
     ]
     both = [(name, was[name], got[name]) for name in was if name in got]
     return (

@@ -15,7 +15,9 @@ from brokerproof.conformance.facts.tables import Tables
 
 def ends_by_reject(tables: Tables, delivery: Delivery) -> bool:
     """Whether a rejection is the end of it; STOMP leaves to the broker what becomes of it."""
-    return "dead-letter" in tables.header.capabilities and delivery.dest.applied.entry.redelivery is None
+    promised = tables.header.capabilities
+    again = "requeue" in promised or delivery.dest.applied.entry.redelivery is not None
+    return "dead-letter" in promised and not again
 
 
 def send_in_transaction(tables: Tables, send: Send, name: str) -> None:

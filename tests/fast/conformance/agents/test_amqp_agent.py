@@ -193,3 +193,25 @@ def test_a_delay_is_the_annotation_that_the_profile_names(talk: Talk) -> None:
     talk.connect()
     talk.sent(delay_ms=500)
     assert talk.peer.received[0].annotations == {symbol("x-opt-delivery-delay"): 500}
+
+
+@pytest.mark.parametrize(
+    ("properties", "annotations", "expected"),
+    [
+        ({"origin": "t/t0", "why_dead": "expired"}, {}, "topic://t0"),
+        ({}, {symbol("origin"): "q/q0"}, "queue://q0"),
+        ({"origin": "q/dead"}, {}, "queue://ActiveMQ.DLQ"),
+        ({"origin": "elsewhere"}, {}, "queue://elsewhere"),
+    ],
+)
+def test_a_dead_letter_names_its_queue_in_a_property_or_in_an_annotation(
+    talk: Talk, properties: dict[str, str], annotations: dict[Any, str], expected: str
+) -> None:
+    words = {"original_destination": "origin"}
+    talk.connect(names=WireNames(queue="q/{name}", topic="t/{name}", dead_letters="q/dead", headers=words))
+    talk.sent()
+    (message,) = talk.peer.received
+    message.properties, message.annotations = properties, annotations
+    arrival = talk.arrival()
+    assert arrival["original_dest"] == expected
+    assert (arrival["headers"] or {}).keys() == properties.keys() - {"origin"}
