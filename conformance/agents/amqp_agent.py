@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import time
@@ -68,7 +69,7 @@ class AmqpAgent(AsyncAgent):
         "headers",
         "default-prefetch",
     )
-    traits = Traits(settles_on_write=True, keeps_types=True)
+    traits = Traits(settles_on_write=True, keeps_types=True, beats_twice=True)
     fields = frozenset({"correlation-id", "subject"})
 
     def __init__(self, requests: int, answers: int) -> None:
@@ -77,6 +78,7 @@ class AmqpAgent(AsyncAgent):
         self._senders: dict[str, Sender] = {}
         self._receivers: dict[str, Receiver] = {}
         self._tags = 0
+        self._timer: asyncio.TimerHandle | None = None
         #: The request to connect once more, without an idle timeout.
         self._again: ops.Connect | None = None
 
@@ -108,8 +110,9 @@ class AmqpAgent(AsyncAgent):
         if self._socket is not None:
             due_s = self._transport.tick(time.monotonic())
             self._work()
-            if due_s:
-                self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick) if due_s else None
 
     def _readable(self) -> None:
         while self._socket is not None:
@@ -191,7 +194,9 @@ class AmqpAgent(AsyncAgent):
         if kind == Event.CONNECTION_REMOTE_OPEN:
             # A broker that refuses opens and closes at once.
             if not self._connection.state & Endpoint.REMOTE_CLOSED and self._connection.remote_condition is None:
-                self.opened()
+                self.opened(broker_waits_ms=round(self._transport.remote_idle_timeout * 1000))
+                # What its peer wants to hear is known now; until SASL is over the engine keeps no time at all.
+                self.loop.call_soon(self._tick)
         elif kind in {Event.CONNECTION_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE}:
             if not self._connection.state & Endpoint.LOCAL_CLOSED:
                 said = event.session.remote_condition if kind == Event.SESSION_REMOTE_CLOSE else None

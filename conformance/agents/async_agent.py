@@ -134,10 +134,10 @@ class AsyncAgent(ABC):
 
     # -- what a subclass tells
 
-    def opened(self) -> None:
-        """The broker has greeted."""
+    def opened(self, **traits: object) -> None:
+        """The broker has greeted. ``traits``: those that it decides."""
         self.connected = True
-        self.resolve(HELLO, traits=msgspec.to_builtins(self.traits))
+        self.resolve(HELLO, traits=msgspec.to_builtins(msgspec.structs.replace(self.traits, **traits)))
 
     def resolve(self, key: Hashable, **also: object) -> None:
         """The broker said yes."""

@@ -37,6 +37,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
       seconds: a message lives up to one longer (MQTT 5).
     * ``anonymous``: its connections bear no name of the client's: no broker knows two of them to be one client's.
     * ``beats_twice``: it sends a heart-beat twice in each period that it has promised, from the hello on (STOMP).
+    * ``broker_waits_ms``: so long the broker waits for a sign of life, as it said itself, whatever was asked for; 0:
+      for ever (AMQP 1.0, 2.4.5).
     """
 
     settles_on_write: bool = False
@@ -56,6 +58,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     whole_seconds: bool = False
     beats_twice: bool = False
     anonymous: bool = False
+    broker_waits_ms: int | None = None
 
     @property
     def known(self) -> bool:

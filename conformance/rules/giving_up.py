@@ -415,7 +415,7 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     """How often at most it was delivered in vain; ``NEVER`` where somebody else than the broker may have given it up.
 
     Where a rejection puts back, each delivery fails once at most, and who left before the drain may have been given it
-    unseen.
+    unseen; where losses count, so may who left at its beginning, one after another.
     """
     settlements = [event for one in copy.deliveries for event in one.settlements]
     traits = [session.traits for session in copy.dest.sessions]
@@ -429,4 +429,5 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     again = any(one.rollbacks for one in copy.deliveries)
     if "requeue" not in facts.header.capabilities or drain is None or unseen or again:
         return NEVER
-    return len(copy.deliveries) + sum(one.ended_ns < drain.t0 or not one.known for one in sessions_of(copy))
+    until_ns = copy.dead_letters[0].event.t1 if _LOSSES in facts.header.capabilities else drain.t0
+    return len(copy.deliveries) + sum(one.ended_ns < until_ns or not one.known for one in sessions_of(copy))

@@ -40,15 +40,8 @@ class Link:
         via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
         ours, theirs = ends
         self.connection = connection
-        self.broker = Limits(
-            ours,
-            generation,
-            via,
-            facts.rate,
-            connection.jitter_ns,
-            grace,
-            beats_twice=connection.client.traits.beats_twice,
-        )
+        rate, jitter_ns, twice = facts.rate, connection.jitter_ns, connection.client.traits.beats_twice
+        self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice)
         self.client = Limits(theirs, generation if facts.simulated else "", via, facts.rate, connection.jitter_ns)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
@@ -79,7 +72,9 @@ def _links(facts: Facts) -> list[Link]:
 
 def _ends(connection: Connection, monitor: MonitorSpec) -> tuple[MonitorSpec, MonitorSpec] | None:
     """The monitor of the broker's end and that of the client's; None: there are not both."""
-    told = connection.connect.heart_beat_ms
+    told, waits_ms = connection.connect.heart_beat_ms, connection.client.traits.broker_waits_ms
+    if waits_ms is not None:
+        return (MonitorSpec(waits_ms, waits_ms), monitor) if waits_ms else None
     if told is None:
         return monitor, monitor
     serves_ms, asks_ms = told

@@ -194,8 +194,8 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
 
 def _was_put_back(facts: Facts, delivery: Delivery) -> bool:
     """Whether its consumer may have rejected it, by itself or in a transaction that was not rolled back for certain."""
-    rejected = [event.tx for event in delivery.settlements if isinstance(event, Nack) and event.tx is not None]
-    return delivery.requeued or any(facts.transactions[name].committed is not False for name in rejected)
+    rejected = [event.tx for event in delivery.settlements if isinstance(event, Nack)]
+    return any(name is None or facts.transactions[name].committed is not False for name in rejected)
 
 
 def _was_behind(facts: Facts, one: Delivery, other: Delivery) -> bool:
