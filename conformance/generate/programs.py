@@ -44,7 +44,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 17
+GENERATOR = 18
 
 STEPS_MIN = 6
 STEPS_MAX = 40

@@ -43,7 +43,7 @@ NONSENSE: Final = (
     "AND kind = 'a'",
     "kind NOT = 'a'",
     "kind IN ('a' 'b')",
-    "kind IN (1, 2)",
+    "kind IN 'a'",
     "kind NOT IN 'a'",
     "kind LIKE 5",
     "kind LIKE 'a%' ESCAPE 'xy'",
