@@ -30,7 +30,6 @@ from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.secure import context_of
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.traits import Traits
 
 _MISC_S = 0.25
@@ -46,7 +45,7 @@ class MqttAgent(AsyncAgent):
 
     name = "mqtt/1"
     kind = "mqtt"
-    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch", "headers")
+    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch", "headers", "wildcards")
     traits = Traits(settles_by_itself=True, settles_on_arrival=True, resumes=True, whole_seconds=True)
     fields = frozenset({"correlation-data"})
 
@@ -173,7 +172,7 @@ class MqttAgent(AsyncAgent):
     # -- consuming
 
     def subscribe(self, operation: ops.Subscribe) -> Hashable:
-        if operation.browser or operation.selector or operation.exclusive or is_pattern(operation.dest):
+        if operation.browser or operation.selector or operation.exclusive:
             raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
         if operation.dest.startswith("queue://"):
             # The queue of all dead letters, which is asked for everywhere: there is none.
@@ -225,6 +224,8 @@ class MqttAgent(AsyncAgent):
         labels = self.labelled(fields, ours, getattr(told, "ResponseTopic", None))
         left_s = getattr(told, "MessageExpiryInterval", None)
         left_ms = None if left_s is None else 1000 * left_s
+        if "*" in self.consumers[consumer].dest:
+            labels["dest"] = self.names.called(message.topic)
         self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, left_ms=left_ms, **labels)
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions

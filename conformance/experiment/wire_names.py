@@ -138,8 +138,8 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ``identifiers``: JMS header field -> what STOMP's selectors call it there; "": they cannot ask for it.
     ``arguments``: what AMQP 0-9-1 declares every queue with. ``queue`` "": there are none. ``reject``: AMQP 1.0's
     outcome, or 0-9-1's ``requeue``, of a NACK.
-    STOMP's ``wildcards``: for one part of a topic's name, and for all that follow; ``nack``: what each NACK says, too;
-    ``unsubscribe``: an UNSUBSCRIBE that ends a durable subscription.
+    ``wildcards`` of STOMP and MQTT: for one part of a topic's name, and for all that follow.
+    STOMP's ``nack``: what each NACK says, too; ``unsubscribe``: an UNSUBSCRIBE that ends a durable subscription.
     ``dead_letters`` with ``{name}``: each queue's are in a queue of its own.
     """
 
@@ -166,7 +166,7 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.apart and dest.startswith(_APART):
             return self.dead_letters.replace("{name}", dest.removeprefix(_APART))
         if dest.startswith(_TOPIC):
-            return self.topic.replace("{name}", dest.removeprefix(_TOPIC))
+            return self.topic.replace("{name}", dest.removeprefix(_TOPIC).replace("*", self.wildcards[0]))
         return self.queue.replace("{name}", dest.removeprefix(_QUEUE))
 
     def called(self, address: str) -> str:
@@ -186,6 +186,6 @@ DEFAULTS: dict[str, WireNames] = {
     "stomp": WireNames(),
     "amqp": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ"),
     "amqp091": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ", reject="discard"),
-    "mqtt": WireNames(queue="", topic="{name}", dead_letters=""),
+    "mqtt": WireNames(queue="", topic="{name}", dead_letters="", wildcards=("+", "#")),
     "jms": WireNames(queue="{name}", topic="{name}", dead_letters="DLQ"),
 }

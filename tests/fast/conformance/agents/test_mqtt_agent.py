@@ -49,8 +49,9 @@ class Client:
         """Remember it."""
         self.is_gone = True
 
-    def subscribe(self, _: str, **__: Any) -> None:
-        """Asked."""
+    def subscribe(self, topic: str, **_: Any) -> None:
+        """Remember what was asked for."""
+        self.asked = topic
 
     def socket(self) -> None:
         """There is none."""
@@ -97,6 +98,18 @@ class Talk:
 def talk() -> Iterator[Talk]:
     with piped(MqttAgent) as agent:
         yield Talk(agent)
+
+
+def test_a_wildcard_is_asked_for_in_the_protocols_words_and_tells_what_came(talk: Talk) -> None:
+    talk.agent.ask(ops.Subscribe(dest="topic://*/run", consumer="c0/1", ack="client"))
+    talk.consuming.on_connect(None, None, None, ReasonCode(PacketTypes.CONNACK), None)
+    assert talk.consuming.asked == "+/run"
+    talk.sent()
+    body, properties = talk.client.published[-1]
+    message = mqtt.MQTTMessage(mid=7, topic=b"t1/run")
+    message.payload, message.qos, message.properties = body, 1, properties
+    talk.consuming.on_message(talk.consuming, None, message)
+    assert talk.agent.event("arrive")["dest"] == "topic://t1/run"
 
 
 def test_a_durable_name_that_turns_to_another_topic_begins_a_new_session(talk: Talk) -> None:
