@@ -453,3 +453,21 @@ def test_where_a_rejection_puts_back_it_is_given_up_after_as_many_as_promised(
         story.lose("c0")
     story.rest("q0", size=0, in_flight=0).drain("q0", DLQ).arrive("drain/2", "p0/1", delivery_count=None)
     assert outcome(story.end(), "RDL-026") == expected
+
+
+@pytest.mark.parametrize(("words", "expected"), [([], (FAILS, "too-early")), (["losses-count"], (SILENT, ""))])
+def test_who_left_at_the_drain_one_after_another_may_have_lost_it_unseen(
+    words: list[str], expected: tuple[VerdictKind, str]
+) -> None:
+    story = Builder("live", redeliveries_max=2).connect("p0").send("p0/1")
+    plain = [one for one in story.header.capabilities if one != "nack"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*plain, "requeue", *words])
+    story.connect("c0")
+    for number in range(1, 5):
+        story.subscribe(f"c0/{number}", prefetch=1, ack="individual")
+    story.arrive("c0/1", "p0/1", delivery_count=None).consume("c0/1", "p0/1").nack("c0/1", "p0/1")
+    story.phase("heal").rest(None).phase("drain")
+    for number in range(1, 5):
+        story.leave(f"c0/{number}")
+    story.connect("drain").subscribe("drain/1", DLQ, 1000, ack="individual")
+    assert outcome(story.arrive("drain/1", "p0/1", delivery_count=None).end(), "RDL-026") == expected

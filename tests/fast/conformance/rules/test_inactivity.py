@@ -123,6 +123,25 @@ def test_the_slower_of_promise_and_wish_is_the_period(
     assert outcome(unsaid(closed_ms, told=told), "INA-001") == expected
 
 
+@pytest.mark.parametrize(
+    ("waits_ms", "closed_ms", "expected"),
+    [
+        (3000, 1300, (FAILS, "early")),
+        (3000, 4000, (HOLDS, "in-time")),
+        (3000, 14_000, (FAILS, "late")),
+        (1000, 1300, (HOLDS, "in-time")),
+        (0, 1300, (SILENT, "")),
+    ],
+)
+def test_a_broker_that_names_its_own_limit_goes_by_that(
+    waits_ms: int, closed_ms: float, expected: tuple[VerdictKind, str]
+) -> None:
+    story = Builder("live", monitor={"c0": MonitorSpec(2000, 1000)}).connect("c0", broker_waits_ms=waits_ms)
+    story = story.at(50).send("c0/1").at(100).stall("c0", "both")
+    story = story.at(closed_ms).closed("c0", reason="end", idle_ms=closed_ms - 100)
+    assert outcome(story.at(20_000).resume("c0").at(21_000).rest(None).phase("end"), "INA-001") == expected
+
+
 def test_what_a_broker_may_have_refused_explains_its_close() -> None:
     story = link("live", "").at(100).stall("c0", "both").at(200).send("c0/1", result="unknown")
     story = story.at(400).closed("c0", reason="end").at(5000).resume("c0").at(6000).rest(None).phase("end")
