@@ -307,7 +307,10 @@ class AsyncAgent(ABC):
                 text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
                 raise RefusedError("unknown-message", text)
             accept = isinstance(operation, ops.Ack)
-            return self.settle([self.held.pop(name) for name in names], accept=accept, tx=operation.tx), {}
+            key = self.settle([self.held[name] for name in names], accept=accept, tx=operation.tx)
+            for name in names:
+                self.held.pop(name, None)
+            return key, {}
         return self.other(operation), {}
 
     def _wait(self, key: Hashable, waiting: Waiting) -> None:
