@@ -18,6 +18,7 @@ Rules
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import time
@@ -96,6 +97,7 @@ class AmqpAgent(AsyncAgent):
         self._tags = 0
         #: The request to connect once more, without an idle timeout.
         self._again: ops.Connect | None = None
+        self._due: asyncio.TimerHandle | None = None
 
     # -- the connection
 
@@ -123,11 +125,13 @@ class AmqpAgent(AsyncAgent):
         self._tick()
 
     def _tick(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
         if self._socket is not None:
             due_s = self._transport.tick(time.monotonic())
             self._work()
             if due_s:
-                self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick)
+                self._due = self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick)
 
     def _readable(self) -> None:
         while self._socket is not None:
@@ -211,6 +215,7 @@ class AmqpAgent(AsyncAgent):
             # A broker that refuses opens and closes at once.
             if not self._connection.state & Endpoint.REMOTE_CLOSED and self._connection.remote_condition is None:
                 self.opened()
+                self.loop.call_soon(self._tick)  # only now it is known how long the broker is content with silence
         elif kind in {Event.CONNECTION_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE}:
             if not self._connection.state & Endpoint.LOCAL_CLOSED:
                 said = event.session.remote_condition if kind == Event.SESSION_REMOTE_CLOSE else None

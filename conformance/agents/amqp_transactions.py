@@ -46,7 +46,7 @@ class Coordinator:
 
     def begun(self, tag: str, tx_id: bytes) -> None:
         """The broker has declared one, and calls it so."""
-        self._ids[self._declared.pop(tag)] = tx_id
+        self._ids[self._declared.pop(tag)] = bytes(tx_id)
 
     def id_of(self, tx: str) -> bytes:
         """What the broker calls it. Raises ``RefusedError``."""
