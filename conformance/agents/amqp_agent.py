@@ -84,7 +84,7 @@ class AmqpAgent(AsyncAgent):
         "durables",
         "transactions",
     )
-    traits = Traits(settles_on_write=True, keeps_types=True, transaction_scope="connection")
+    traits = Traits(settles_on_write=True, keeps_types=True, transaction_scope="connection", returns_rollbacks=True)
     fields = frozenset({"correlation-id", "subject"})
 
     def __init__(self, requests: int, answers: int) -> None:

@@ -84,11 +84,11 @@ def settled_in(tx_id: bytes, outcome: int, *, failed: bool) -> list[Any]:
 
 def outcome_in(state: Any) -> tuple[int, Condition | None]:
     """What a transactional state says of a delivery that was sent: its outcome, 0 for none yet, and why."""
-    outcome = state[1] if state and len(state) > 1 else None
+    outcome: Any = state[1] if state and len(state) > 1 else None
     if outcome is None:
         return 0, None
     code, said = _OUTCOMES.get(str(outcome.descriptor), outcome.descriptor), list(outcome.value or ())
-    error = list(said[0].value) if said and isinstance(said[0], Described) else []
+    error: Any = said[0].value if said and isinstance(said[0], Described) else []
     return int(code), Condition(str(error[0]), str(error[1] or "") if error[1:] else "") if error else None
 
 
