@@ -9,6 +9,11 @@ Rules
 * A broker may refuse an idle timeout that is too short for it (2.4.5); then none is asked for.
 * A time to live is an absolute expiry time, a life by the broker's clock is the header's ``ttl``; a message has one of
   them.
+* A durable subscription is a link of its name whose terminus never expires: who leaves detaches, an unsubscribe closes.
+  A name has one link at a time, so the next one waits until the broker has let go of the last.
+* A transaction may hold whatever the connection sends and settles. What it settles is settled at once and gives its
+  credit back, so the broker has it again after a rollback.
+* A broker that leaves out a filter that it was asked for does not filter: the consumer goes (3.5.3, filter).
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import asyncio
 import socket
 import sys
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
@@ -37,6 +42,14 @@ from proton import (
     symbol,
 )
 
+from brokerproof.conformance.agents.amqp_links import ask_kind, ask_source, asker_of, filters_of, receiver_of
+from brokerproof.conformance.agents.amqp_transactions import (
+    DECLARED,
+    TRANSACTIONAL,
+    Coordinator,
+    outcome_in,
+    settled_in,
+)
 from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.protocol import UNSUPPORTED
@@ -47,7 +60,6 @@ from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
 from brokerproof.conformance.experiment.traits import Traits
 
 _BYTES = 65536
-_SELECTOR = symbol("apache.org:selector-filter:string")
 _DEFAULT_CREDIT = 1000
 _OUTCOMES = {"rejected": Delivery.REJECTED, "released": Delivery.RELEASED, "modified": Delivery.MODIFIED}
 
@@ -68,8 +80,17 @@ class AmqpAgent(AsyncAgent):
         "groups",
         "headers",
         "default-prefetch",
+        "selectors",
+        "durables",
+        "transactions",
     )
-    traits = Traits(settles_on_write=True, keeps_types=True, beats_twice=True)
+    traits = Traits(
+        settles_on_write=True,
+        keeps_types=True,
+        transaction_scope="connection",
+        returns_rollbacks=True,
+        beats_twice=True,
+    )
     fields = frozenset({"correlation-id", "subject"})
 
     def __init__(self, requests: int, answers: int) -> None:
@@ -77,6 +98,8 @@ class AmqpAgent(AsyncAgent):
         self._socket: socket.socket | None = None
         self._senders: dict[str, Sender] = {}
         self._receivers: dict[str, Receiver] = {}
+        #: Name of a link that is about to end -> what waits for that name.
+        self._leaving: dict[str, list[Callable[[], None]]] = {}
         self._tags = 0
         self._timer: asyncio.TimerHandle | None = None
         #: The request to connect once more, without an idle timeout.
@@ -103,15 +126,16 @@ class AmqpAgent(AsyncAgent):
         self._connection.open()
         self._session = self._connection.session()
         self._session.open()
+        self._coordinator = Coordinator(self._session)
         self.loop.add_reader(self._socket, self._readable)
         self._tick()
 
     def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._socket is not None:
             due_s = self._transport.tick(time.monotonic())
             self._work()
-            if self._timer is not None:
-                self._timer.cancel()
             self._timer = self.loop.call_later(max(0.001, due_s - time.monotonic()), self._tick) if due_s else None
 
     def _readable(self) -> None:
@@ -180,6 +204,7 @@ class AmqpAgent(AsyncAgent):
         sock, self._socket = self._socket, None
         self._senders.clear()
         self._receivers.clear()
+        self._leaving.clear()
         if sock is not None:
             self.loop.remove_reader(sock)
             self.loop.remove_writer(sock)
@@ -209,34 +234,58 @@ class AmqpAgent(AsyncAgent):
         elif kind == Event.LINK_REMOTE_OPEN:
             self._attached(event.link)
         elif kind in {Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH}:
-            self._refused(event.link)
+            self._gone(event.link, closed=kind == Event.LINK_REMOTE_CLOSE)
         elif kind == Event.LINK_FLOW and event.link.is_receiver:
             self._flowed(event.link)
         elif kind == Event.DELIVERY:
             self._delivery(event.delivery)
 
     def _attached(self, link: Link) -> None:
-        if link.is_receiver and link.remote_source.address is not None:
-            self.resolve(link.name)
-
-    def _refused(self, link: Link) -> None:
-        condition = link.remote_condition
-        code, text = (condition.name, condition.description or "") if condition else ("detached", "the broker detached")
-        if link.is_receiver:
-            self.refuse(link.name, code, text)
-            self._receivers.pop(link.name, None)
+        if not link.is_receiver or link.remote_source.address is None:
+            return
+        consumer = asker_of(link)
+        if not isinstance(consumer, str):
+            link.close()  # the broker knows the durable subscription that is to end
+        elif filters_of(link.source) <= filters_of(link.remote_source):
+            self.resolve(consumer)
         else:
+            self.refuse(consumer, "amqp:not-implemented", "the broker attached the link without its filter")
+            self.detach(consumer)
+            self._release(consumer)
+
+    def _gone(self, link: Link, *, closed: bool) -> None:
+        """The broker ends a link, or answers its end."""
+        condition, left = link.remote_condition, False
+        code, text = (condition.name, condition.description or "") if condition else ("detached", "the broker detached")
+        if link.is_sender:
+            self._coordinator.lost(link)
             self._senders = {address: sender for address, sender in self._senders.items() if sender != link}
             for tag in [tag for name, tag in self._sent if name == link.name]:
                 self.refuse(tag, code, text)
+        else:
+            asker = asker_of(link)
+            left = self._receivers.get(asker) != link
+            if not left:
+                del self._receivers[asker]
+            if left and condition is None:
+                self.resolve(asker)
+            else:
+                self.refuse(asker, code, text)
         if not link.state & Endpoint.LOCAL_CLOSED:
-            link.close()
+            # What is closed is over for good, and a durable subscription need not be.
+            (link.close if closed else link.detach)()
+        if left:
+            self._write()
+            link.free()  # the engine would take the next link of this name for this one
+            for then in self._leaving.pop(link.name, []):
+                self._once_free(link.name, then)
 
     def _flowed(self, link: Receiver) -> None:
-        browsing = link.name in self.consumers and self.consumers[link.name].browser
+        consumer = asker_of(link)
+        browsing = consumer in self.consumers and self.consumers[consumer].browser
         # What of the credit was not used is gone, and the engine no longer calls that draining.
         if browsing and not link.credit and link.drained():
-            self.browsed(link.name)
+            self.browsed(consumer)
 
     def _delivery(self, delivery: Delivery) -> None:
         link = delivery.link
@@ -248,17 +297,18 @@ class AmqpAgent(AsyncAgent):
             return
         data = link.recv(delivery.pending) or b""
         link.advance()
-        if link.name not in self.consumers:
+        name = asker_of(link)
+        if name not in self.consumers:
             return
         message = Message()
         message.decode(data)
-        consumer = self.consumers[link.name]
+        consumer = self.consumers[name]
         if consumer.ack == "auto" or consumer.browser:
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()
             if not consumer.browser:
                 link.flow(1)
-        self.arrived(link.name, _bytes(message.body), delivery, **self._told(message))
+        self.arrived(name, _bytes(message.body), delivery, **self._told(message))
 
     def _told(self, message: Message) -> dict[str, Any]:
         annotations = {str(name): value for name, value in (message.annotations or {}).items()}
@@ -281,13 +331,20 @@ class AmqpAgent(AsyncAgent):
         }
 
     def _outcome(self, delivery: Delivery) -> None:
-        state = delivery.remote_state
-        if state == Delivery.ACCEPTED:
+        state: int = delivery.remote_state
+        condition = delivery.remote.condition
+        if state == TRANSACTIONAL:
+            state, condition = outcome_in(delivery.remote.data)
+            if not state and not delivery.settled:
+                return
+        if state == DECLARED:
+            told: Any = delivery.remote.data
+            self._coordinator.begun(delivery.tag, told[0])
+        if state in {Delivery.ACCEPTED, DECLARED}:
             self.resolve(delivery.tag)
         elif state:
-            condition = delivery.remote.condition
             code, text = (condition.name, condition.description or "") if condition else (str(state).lower(), "")
-            self.refuse(delivery.tag, code, text or f"the broker answered {state}")
+            self.refuse(delivery.tag, code, text or f"the broker answered {delivery.remote_state}")
         delivery.settle()
 
     # -- operations
@@ -298,12 +355,13 @@ class AmqpAgent(AsyncAgent):
         return [(tag.partition("#")[0], tag) for tag in self._waiting if isinstance(tag, str) and "#" in tag]
 
     def send(self, operation: ops.Send, body: bytes) -> tuple[Hashable, Stamps]:
+        tx_id = self._coordinator.id_of(operation.tx) if operation.tx else None
         address = self.names.address(operation.dest)
         sender = self._senders.get(address)
         if sender is None:
             sender = self._senders[address] = self._session.sender(f"to-{len(self._senders)}-{address}")
             sender.target.address = address
-            _kind_of(sender.target, operation.dest)
+            ask_kind(sender.target, operation.dest)
             sender.open()
         expiration_ms = self.expiration_ms(operation)
         timestamp_ms = {"client": wall_reading()[0], "none": None, "zero": 0}[operation.stamp]
@@ -320,35 +378,58 @@ class AmqpAgent(AsyncAgent):
             message.annotations = {symbol(self.words["delay"]): operation.delay_ms}
         self._tags += 1
         tag = f"{sender.name}#{self._tags}"
-        sender.delivery(tag)
+        delivery: Any = sender.delivery(tag)
+        if tx_id is not None:
+            delivery.local.data = [tx_id]
+            delivery.update(TRANSACTIONAL)
         sender.stream(message.encode())
         sender.advance()
         self._write()
         return tag, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms}
 
     def subscribe(self, operation: ops.Subscribe) -> Hashable:
-        if operation.durable or operation.exclusive or operation.no_local or is_pattern(operation.dest):
+        if operation.exclusive or is_pattern(operation.dest) or self._is_taken(operation.durable):
             raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
-        receiver = self._receivers[operation.consumer] = self._session.receiver(operation.consumer)
-        receiver.source.address = self.names.address(operation.dest)
-        _kind_of(receiver.source, operation.dest)
+        if operation.no_local and not self.words["no_local"]:
+            raise RefusedError(UNSUPPORTED, f"names.{self.kind}.headers.no_local: there is no name for the filter")
+        self._once_free(operation.durable, lambda: self._attach(operation))
+        self._write()
+        return operation.consumer
+
+    def _attach(self, operation: ops.Subscribe) -> None:
+        if operation.consumer not in self.consumers:
+            return  # it left before it could come
+        name = operation.durable or operation.consumer
+        receiver = self._receivers[operation.consumer] = receiver_of(self._session, name, operation.consumer)
+        ask_source(receiver.source, operation, self.names.address(operation.dest), self.words["no_local"])
         if operation.ack == "auto":
             receiver.snd_settle_mode = Link.SND_SETTLED
         receiver.open()
         credit = _DEFAULT_CREDIT if operation.prefetch is None else max(1, operation.prefetch)
         if operation.browser:
-            receiver.source.distribution_mode = Terminus.DIST_MODE_COPY
             receiver.drain(_DEFAULT_CREDIT)
         else:
             receiver.flow(credit)
-        self._write()
-        return operation.consumer
 
-    def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
+    def _is_taken(self, durable: str) -> bool:
+        """Whether a consumer uses it: the broker cannot be asked for another link of that name."""
+        return durable != "" and any(one.name == durable for one in self._receivers.values())
+
+    def _once_free(self, durable: str, then: Callable[[], None]) -> None:
+        if durable in self._leaving:
+            self._leaving[durable].append(then)
+        else:
+            then()
+
+    def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:
+        tx_id = self._coordinator.id_of(tx) if tx else None
+        outcome = Delivery.ACCEPTED if accept else _OUTCOMES[self.names.reject]
         for delivery in handles:
             # A rejection is a delivery in vain, whatever the outcome says of it.
             delivery.local.failed = not accept
-            delivery.update(Delivery.ACCEPTED if accept else _OUTCOMES[self.names.reject])
+            if tx_id is not None:
+                delivery.local.data = settled_in(tx_id, outcome, failed=not accept)
+            delivery.update(outcome if tx_id is None else TRANSACTIONAL)
             delivery.settle()
             delivery.link.flow(1)
         self._write()
@@ -356,14 +437,40 @@ class AmqpAgent(AsyncAgent):
 
     def detach(self, consumer: str) -> None:
         receiver = self._receivers.pop(consumer, None)
-        if receiver is not None:
+        if receiver is None:
+            return
+        if receiver.source.durability == Terminus.NONDURABLE:
             receiver.close()
-            self._write()
+        else:
+            self._leaving[receiver.name] = []
+            receiver.detach()
+        self._write()
 
+    def other(self, operation: ops.ClientOperation) -> Hashable:
+        if isinstance(operation, ops.Unsubscribe):
+            if self._is_taken(operation.durable):
+                raise RefusedError(UNSUPPORTED, "a consumer uses it, and its name has one link")
+            self._once_free(operation.durable, lambda: self._end(operation.durable))
+            key: Hashable = ("unsubscribe", operation.durable)
+        elif isinstance(operation, ops.Begin):
+            key = self._coordinator.declare(operation.tx)
+        elif isinstance(operation, ops.Commit | ops.Abort):
+            key = self._coordinator.discharge(operation.tx, fails=isinstance(operation, ops.Abort))
+        else:
+            return super().other(operation)
+        self._write()
+        return key
 
-def _kind_of(terminus: Terminus, dest: str) -> None:
-    """Ask for a queue or a topic, as JMS over AMQP does; brokers make what does not exist by that."""
-    terminus.capabilities.put_object(symbol("topic" if dest.startswith("topic://") else "queue"))
+    def _end(self, durable: str) -> None:
+        """Attach to a durable subscription, whatever it is, to close it; as Qpid JMS does."""
+        asker = ("unsubscribe", durable)
+        if self._is_taken(durable):
+            self.refuse(asker, "amqp:resource-locked", "a consumer has come for it")
+            return
+        self._leaving[durable] = []
+        receiver = receiver_of(self._session, durable, asker)
+        receiver.source.type = Terminus.UNSPECIFIED
+        receiver.open()
 
 
 def _bytes(body: object) -> bytes:

@@ -94,9 +94,10 @@ class AsyncAgent(ABC):
         self.names: WireNames = DEFAULTS[self.kind]
         self.words: Mapping[str, str] = WORDS[self.kind]
         self.heard_ns = 0
-        #: Consumer -> how it was attached; (consumer, message) -> what the library settles it by.
+        #: Consumer -> how it was attached; (consumer, message) -> what the library settles it by, oldest first: what
+        #: died in two subscriptions is two letters of one name.
         self.consumers: dict[str, ops.Subscribe] = {}
-        self.held: dict[tuple[str, str], Any] = {}
+        self.held: dict[tuple[str, str], list[Any]] = {}
 
     # -- what a subclass knows
 
@@ -168,7 +169,7 @@ class AsyncAgent(ABC):
         if self.consumers[consumer].browser:
             self.answers.say(Browse(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message))
             return
-        self.held[consumer, message] = handle
+        self.held.setdefault((consumer, message), []).append(handle)
         self.answers.say(Arrive(t0=t0_ns, t1=t1_ns, consumer=consumer, message=message, body=crc32(body), **told))
 
     def browsed(self, consumer: str) -> None:
@@ -302,13 +303,23 @@ class AsyncAgent(ABC):
             self.consumers[operation.consumer] = operation
             return self.subscribe(operation), {}
         if isinstance(operation, ops.Ack | ops.Nack):
-            names = [(operation.consumer, message) for message in operation.messages]
-            if not names or any(name not in self.held for name in names):
-                text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
-                raise RefusedError("unknown-message", text)
-            accept = isinstance(operation, ops.Ack)
-            return self.settle([self.held.pop(name) for name in names], accept=accept, tx=operation.tx), {}
+            return self._settle(operation), {}
         return self.other(operation), {}
+
+    def _settle(self, operation: ops.Ack | ops.Nack) -> Hashable:
+        names = [(operation.consumer, message) for message in operation.messages]
+        left = {name: list(self.held.get(name, ())) for name in names}
+        if not names or any(len(left[name]) < names.count(name) for name in left):
+            text = f"not all of {operation.messages} were delivered to {operation.consumer!r}"
+            raise RefusedError("unknown-message", text)
+        handles = [left[name].pop(0) for name in names]
+        key = self.settle(handles, accept=isinstance(operation, ops.Ack), tx=operation.tx)
+        for name, kept in left.items():  # what was refused is held as before
+            if kept:
+                self.held[name] = kept
+            else:
+                del self.held[name]
+        return key
 
     def _wait(self, key: Hashable, waiting: Waiting) -> None:
         self._waiting[key] = waiting

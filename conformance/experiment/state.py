@@ -111,13 +111,13 @@ class ClientState(HostState):
 
     def end_transaction(self, *, aborted: bool) -> None:
         """The transaction is over. ``aborted``: what was acknowledged in it can be acknowledged again; a JMS library
-        gives it to its application once more before.
+        gives it to its application once more before. Where it is the broker's again, it may come once more.
         """
         self.transaction = ""
         for consumer in self.consumers:
             if aborted and self.via == "jms":
                 consumer.returned += consumer.pledged
-            elif aborted and consumer.pledged:
+            elif aborted and consumer.pledged and not self.traits.returns_rollbacks:
                 together = [*consumer.unsettled, *consumer.pledged]
                 consumer.unsettled = sorted(together, key=consumer.places.__getitem__)
             consumer.pledged = []

@@ -26,6 +26,8 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``tells_given``: a consumer that closes says how far its application had got (JMS).
     * ``transaction_scope``: what an open transaction of the host holds: nothing, what one session does (its sends), or
       all that the connection sends and settles.
+    * ``returns_rollbacks``: what it acknowledged in a transaction it does not hold any more, so after a rollback it is
+      the broker's again (AMQP 1.0, whose deliveries are settled at once).
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
     * ``widens_window``: what the application was given makes room for another message before it is settled.
     * ``seen_when_taken``: an arrival is seen only when the application is given it; one more may be here unseen.
@@ -49,6 +51,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     stamps_expiration: bool = False
     tells_given: bool = False
     transaction_scope: Literal["none", "session", "connection"] = "none"
+    returns_rollbacks: bool = False
     gives_up_after: int = 0
     widens_window: bool = False
     seen_when_taken: bool = False

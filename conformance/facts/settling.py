@@ -211,7 +211,8 @@ def roll_back(tables: Tables, delivery: Delivery, since_ns: int, *, mixed: bool 
         if delivery.state == HELD and delivery.event.message in delivery.session.twins:
             settle(tables, delivery, DOUBTFUL)  # an acknowledgement may name either copy
         # The message may overtake the answer to the rollback.
-        if not delivery.is_latest() and delivery.copy.deliveries[-1].event.t1 >= delivery.undone_ns:
+        overtaken = not delivery.is_latest() and delivery.copy.deliveries[-1].event.t1 >= delivery.undone_ns
+        if overtaken or delivery.session.traits.returns_rollbacks:
             take_back(delivery)
 
 

@@ -395,9 +395,9 @@ def test_what_nobody_sent_may_be_held() -> None:
     assert kinds(story().rest(dispatched=4))["INF-004"] is HOLDS
 
 
-def pledged(dest: str = "q0") -> Builder:
-    """Two messages, acknowledged in an open transaction."""
-    story = Builder().connect("p0").connect("c0").send("p0/1", dest).send("p0/2", dest).subscribe("c0/1", dest)
+def pledged(dest: str = "q0", **does: Any) -> Builder:
+    """Two messages, acknowledged in an open transaction. ``does``: traits."""
+    story = Builder().connect("p0").connect("c0", **does).send("p0/1", dest).send("p0/2", dest).subscribe("c0/1", dest)
     return story.arrive("c0/1", "p0/1", "p0/2").begin("c0").ack("c0/1", "p0/1", "p0/2", tx="c0/tx1")
 
 
@@ -430,6 +430,14 @@ def test_an_open_transaction_leaves_the_balance_exact() -> None:
     assert kinds(pledged().rest(in_flight=0))["INF-001"] is FAILS
     assert kinds(pledged().commit("c0").rest(in_flight=2))["INF-001"] is FAILS
     assert kinds(pledged().commit("c0", result="unknown").rest(in_flight=2))["INF-001"] is UNSURE
+
+
+@pytest.mark.parametrize(("given_up", "held"), [(2, 0), (0, 2)])
+def test_what_a_client_let_go_of_is_its_broker_s_after_a_rollback(given_up: int, held: int) -> None:
+    story = pledged(returns_rollbacks=True).abort("c0")
+    found = kinds(story.rest(in_flight=0, size=2 - given_up))
+    assert (found["INF-001"], found["INF-010"]) == (HOLDS, SILENT)
+    assert kinds(story.arrive("c0/1", "p0/1", "p0/2").rest(in_flight=held))["INF-001"] is (HOLDS if held else FAILS)
 
 
 def test_what_was_refused_in_a_transaction_is_held_after_its_rollback() -> None:
