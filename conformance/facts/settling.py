@@ -352,12 +352,15 @@ def requeue(tables: Tables, delivery: Delivery, event: Nack) -> bool:
     """Whether a rejection puts it back for certain: then the broker delivers it again."""
     answered = event.result == "ok" and event.tx is None and delivery.session.traits.awaits_receipt
     mine = delivery.state == HELD and not delivery.session.end and not delivery.is_dead_letter
-    if "requeue" not in tables.header.capabilities or not answered or not mine:
+    if "requeue" not in tables.header.capabilities:
+        return False
+    if event.tx is None:
+        delivery.undone_ns = min(delivery.undone_ns, event.t0)
+    if not answered or not mine:
         return False
     _stir(delivery)
     _return(delivery)
     delivery.requeued = True
-    delivery.undone_ns = min(delivery.undone_ns, event.t0)
     spend(tables, delivery.copy)
     _wait_again(tables, delivery)
     return True

@@ -471,3 +471,17 @@ def test_who_left_at_the_drain_one_after_another_may_have_lost_it_unseen(
         story.leave(f"c0/{number}")
     story.connect("drain").subscribe("drain/1", DLQ, 1000, ack="individual")
     assert outcome(story.arrive("drain/1", "p0/1", delivery_count=None).end(), "RDL-026") == expected
+
+
+@pytest.mark.parametrize("dest", ["q0", "t0"])
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_was_rejected_may_come_again_where_that_is_promised(dest: str, answers: bool) -> None:
+    """Over AMQP 1.0 a rejection has no answer."""
+    story = Builder("live", redeliveries_max=2).connect("p0")
+    plain = [one for one in story.header.capabilities if one != "nack"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*plain, "requeue"])
+    story.connect("c0", awaits_receipt=answers).subscribe("c0/1", dest, ack="individual").send("p0/1", dest)
+    story.arrive("c0/1", "p0/1", dest=dest).nack("c0/1", "p0/1")
+    story.arrive("c0/1", "p0/1", dest=dest, redelivered=None).ack("c0/1", "p0/1", mode="individual")
+    verdicts = judge_history(story.rest(dest).drain().end().history())
+    assert [verdict.requirement for verdict in verdicts if verdict.verdict is FAILS] == []
