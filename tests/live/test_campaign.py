@@ -137,7 +137,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     return Campaign(tmp_path_factory.mktemp("planted"), mutant)
 
 
-@pytest.fixture(params=["honest", "planted"])
+@pytest.fixture(params=at_night(["honest", "planted"], but=["honest"]))
 def either(request: pytest.FixtureRequest) -> Campaign:
     """Both campaigns."""
     found: Campaign = request.getfixturevalue(request.param)
@@ -210,6 +210,7 @@ def test_nothing_is_violated_by_the_honest_broker(honest: Campaign) -> None:
     assert honest.summary["parts"] == 2
 
 
+@pytest.mark.night
 def test_the_planted_defect_is_found_and_named(planted: Campaign) -> None:
     assert planted.done.returncode == 1, planted.done.stderr
     assert "INF-001" in planted.summary["violated"]
@@ -231,6 +232,7 @@ def test_the_tables_hold_every_event(honest: Campaign) -> None:
     assert judged <= {row["requirement"] for row in store.rows(start, "requirements")}
 
 
+@pytest.mark.night
 def test_a_failure_is_kept_with_its_smallest_program(planted: Campaign) -> None:
     store = Store(str(planted.folder / "store"))
     end = store.manifest(planted.summary["campaign"], END)

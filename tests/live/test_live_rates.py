@@ -75,6 +75,7 @@ def test_activemq_closes_a_silent_link_after_the_time_that_it_ships_with() -> No
         assert shown_ms > 100_000
 
 
+@pytest.mark.night
 def test_a_profile_that_bears_it_is_proven() -> None:
     located = read_profile(HERE / "artemis.toml")
     start = located.profile.start
