@@ -57,7 +57,8 @@ def implied(
     profile: Profile, words: Collection[str], protocols: Collection[str], found: Callable[[], Found] | None
 ) -> set[str]:
     """What a profile promises besides: a life is a life, whoever counts it, and a wildcard one, whatever it covers; who
-    claims JMS does as it says where STOMP is silent, and whose mark of a redelivery is a count counts as it likes.
+    claims JMS does as it says where STOMP is silent, and whose mark of a redelivery is a count counts as it likes; who
+    has a name for it names the queues of letters.
     ``found``: whom to ask what probes found.
     """
     jms = STOMP not in protocols or "jms" in (profile.promises.profiles or ())
@@ -68,6 +69,9 @@ def implied(
     mark = profile.names.stomp.headers.get("redelivered", "")
     if not jms and mark and Saying.of("redelivered", mark).above is not None:
         also.add("marks-by-count")
+    spoken = [getattr(profile.names, protocol).headers for protocol in protocols if hasattr(profile.names, protocol)]
+    if "dead-letter" in also and any(headers.get("original_destination") for headers in spoken):
+        also.add("letters-name-queues")
     return also | {may for word, may in IMPLIES.items() if word in also}
 
 

@@ -14,8 +14,8 @@ BY_CLAIM = ("transacted_nacks", "logins")
 #: Capabilities that no requirement needs: what programs may ask for.
 BESIDE = (
     *("absolute-delay", "auto-browsers", "browses-in-flight", "default-prefetch", "jms-selectors", "jms-semantics"),
-    *("keeps-rolled-back", "losses-count", "marks-by-count", "numeric-selectors", "prefetch-until-commit"),
-    *("rejections-survive-restarts", "topic-wildcards"),
+    *("keeps-rolled-back", "letters-name-queues", "losses-count", "marks-by-count", "numeric-selectors"),
+    *("prefetch-until-commit", "rejections-survive-restarts", "topic-wildcards"),
 )
 #: Capability -> the line of a profile that switches it on, and what is missing without it.
 LINES = {

@@ -61,13 +61,16 @@ def is_told(letter: Delivery) -> bool:
     return letter.event.original_dest is not None or letter.send.dest.kind not in {"composite", "virtual"}
 
 
-def lacks_origin(letter: Delivery) -> bool:
-    """Whether it names no origin, and whoever took it read those of other rejected messages of its kind of
-    destination: what a broker never tells, or its client cannot read, is no fault of one letter.
+def lacks_origin(tables: Tables, letter: Delivery) -> bool:
+    """Whether it names no origin, although the broker's profile says where it does so; or whoever took it read those of
+    other rejected messages of its kind of destination: what a broker never tells, or its client cannot read, is no
+    fault of one letter.
     """
     kind = letter.copy.dest.kind
     if letter.event.original_dest is not None or kind == "temporary":
         return False
+    if kind == "queue" and "letters-name-queues" in tables.header.capabilities:
+        return True
     others = [one.copy for one in letter.session.deliveries if one.is_dead_letter and one.event.original_dest]
     return any(copy.rejected and copy.dest.kind == kind for copy in others)
 

@@ -81,8 +81,8 @@ def rejected_is_dead_lettered(facts: Facts, row: Copy | Reading) -> Findings:
         yield broken("expires", nack, letters[0])
     elif is_told(letters[0]) and names_another(letters[0]):
         yield broken("wrong-origin", delivery, nack, letters[0])
-    elif is_told(letters[0]) and lacks_origin(letters[0]):
-        yield broken("wrong-origin", delivery, nack, letters[0], why="others name theirs, it names none")
+    elif is_told(letters[0]) and lacks_origin(facts, letters[0]):
+        yield broken("wrong-origin", delivery, nack, letters[0], why="it does not say where it comes from")
     else:
         mortal = row.send.mortal
         yield held("dead-lettered", "the rejected message had an expiration" if mortal else "it never expires")

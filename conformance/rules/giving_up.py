@@ -368,8 +368,8 @@ def given_up_leaves_a_letter(facts: Facts, row: tuple[Copy, Delivery]) -> Findin
     if letters := copy.dead_letters:
         if letters[0].event.expiration_ms > 0 and not gets_expiration(facts.declared):
             yield broken("expires", copy, letters[0], why="a dead letter that nobody looks at in time is gone")
-        elif is_told(letters[0]) and lacks_origin(letters[0]):
-            yield broken("without-origin", copy, letters[0], why="others name theirs, it names none")
+        elif is_told(letters[0]) and lacks_origin(facts, letters[0]):
+            yield broken("without-origin", copy, letters[0], why="it does not say where it comes from")
         else:
             yield held("dead-lettered", "as often as promised")
         return

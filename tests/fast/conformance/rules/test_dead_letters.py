@@ -125,6 +125,20 @@ def test_a_dead_letter_names_its_origin_where_others_do() -> None:
     assert outcome(letters("t0", "t0"), "RDL-004") == (HOLDS, "dead-lettered"), "perhaps of publications only"
 
 
+def test_a_dead_letter_names_its_queue_where_the_profile_says_how() -> None:
+    def letter(origin: str | None) -> tuple[VerdictKind, str]:
+        story = rejected()
+        story.header = msgspec.structs.replace(
+            story.header, capabilities=[*story.header.capabilities, "letters-name-queues"]
+        )
+        return outcome(
+            story.drain("q0", DLQ).arrive("drain/2", "p0/1", dest=DLQ, original_dest=origin).end(), "RDL-004"
+        )
+
+    assert letter(None) == (FAILS, "wrong-origin")
+    assert letter("q0") == (HOLDS, "dead-lettered")
+
+
 def test_a_durable_subscriber_s_rejection_leaves_a_letter_and_another_s_does_not() -> None:
     def told(durable: str) -> Builder:
         story = Builder().connect("p0").connect("c0").subscribe("c0/1", "t0", durable=durable)
