@@ -18,17 +18,20 @@ from brokerproof.conformance.experiment.history import (
     Nack,
     Operate,
     Poll,
-    Send,
     Subscribe,
     Unsubscribe,
 )
+from brokerproof.conformance.experiment.history import Send as SendEvent
 from brokerproof.conformance.facts.absence import absent
 from brokerproof.conformance.facts.asked import Request
+from brokerproof.conformance.facts.deaths import consumed_ns
+from brokerproof.conformance.facts.expiration import dead
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.permission import disturbed, is_behind, kept_back
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
+from brokerproof.conformance.facts.rows import Client, Copy, Send
 from brokerproof.conformance.facts.slow_links import longest_ns
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -36,7 +39,7 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 #: What a request was about.
 KINDS: Final[dict[type[Event], str]] = {
     Connect: "a connection",
-    Send: "a message",
+    SendEvent: "a message",
     Subscribe: "a consumer",
     Unsubscribe: "a consumer",
     Ack: "a settlement",
@@ -121,20 +124,49 @@ def _is_all_gone(facts: Facts) -> bool:
     return last.event.seq > facts.drain_seq and last.empty
 
 
+def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
+    """Whether it was not answered although its queue, the only full one, had been empty for the lateness:
+    whatever else had come was settled, or met dead by a sweep. A broker with ActiveMQ's memory may not sweep then.
+    """
+    event, dest, applied = send.event, send.dest, send.dest.applied
+    by_ns = event.t1 - facts.declared.lateness_ms * NS_PER_MS
+    own_ms = applied.expire_period_ms + facts.declared.lateness_ms
+    swept_ns = by_ns - own_ms * NS_PER_MS if applied.expire_period_ms > 0 else -1
+    room, ever = facts.declared.memory_limit_bytes, 2 * sum(one.event.size for one in facts.sends.values())
+    if facts.paged or 0 < room <= ever or 2 * event.size >= applied.memory_limit_bytes:
+        return False
+    if dest.kind != "queue" or dest.purges or event.tx is not None or by_ns <= event.t0 or facts.clock_steps:
+        return False
+
+    def gone(copy: Copy) -> bool:
+        death = facts.death(copy.send)
+        plain = swept_ns > copy.send.accepted[1] and copy.send.event.tx is None and not copy.deliveries
+        dies = plain and death is not None and dead(facts, death, swept_ns, swept_ns)
+        return dies or consumed_ns(facts, copy) <= by_ns
+
+    others = [copy for copy in dest.copies if copy.send is not send and copy.send.event.t0 <= event.t1]
+    if not others or not all(copy.send.refused or gone(copy) for copy in others) or is_behind(facts, client, event):
+        return False
+    return not disturbed(facts, client, event.t0, event.t1) and kept_connection(facts, client, event.t0, event.t1)
+
+
 def blocked(facts: Facts) -> list[Request]:
     """Sends outside of transactions that were not answered in time where producers may have to wait for room."""
     declared = facts.declared
     if not facts.throttles and not declared.store_limit_bytes and not declared.temp_limit_bytes:
         return []
-    return [one for one in facts.asked if isinstance(one.event, Send) and one.event.result == "unknown"]
+    return [one for one in facts.asked if isinstance(one.event, SendEvent) and one.event.result == "unknown"]
 
 
 @rule("GEN-113", over=blocked, absence=True)
 def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
     """A send that waits for room goes through when there is room again."""
     event, client, drain = request.event, request.client, facts.phases.get("drain")
-    send = facts.sends.get(event.message) if isinstance(event, Send) else None
+    send = facts.sends.get(event.message) if isinstance(event, SendEvent) else None
     if send is None or client is None or drain is None or not request.connected or send.event is not event:
+        return
+    if _is_left_waiting(facts, send, client):
+        yield broken("waits-for-ever", send, why="all else on its queue had been gone for long")
         return
     if send.seen is not None:
         if send.seen.t0 > event.t1:

@@ -10,7 +10,7 @@ import pytest
 from brokerproof.conformance.experiment.configuration import PolicySpec
 from brokerproof.conformance.experiment.history import Browse, Poll
 from brokerproof.conformance.experiment.verdict import VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -115,6 +115,32 @@ def test_a_send_that_waits_for_room_goes_through() -> None:
     assert kind(waiting().drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is FAILS
     assert kind(waiting().lose("p0").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
     assert kind(waiting(tx="p0/tx1").drain("q0").arrive("drain/1", "p0/1").end(), "GEN-113") is SILENT
+
+
+@pytest.mark.parametrize(
+    ("life_ms", "period_ms", "waits_ms", "room", "expected"),
+    [
+        (500, 500, 5000, 16_384, FAILS),
+        (500, 500, 2000, 16_384, HOLDS),  # nobody knows that the sweep had come by
+        (0, 500, 5000, 16_384, HOLDS),
+        (500, 0, 5000, 16_384, HOLDS),
+        (500, 500, 5000, 8000, HOLDS),  # what it takes besides its body nobody knows
+    ],
+)
+def test_a_send_that_waits_at_an_empty_queue_was_forgotten(
+    life_ms: int, period_ms: int, waits_ms: int, room: int, expected: VerdictKind
+) -> None:
+    entry = PolicySpec(match="q0", memory_limit_bytes=room, expire_period_ms=period_ms)
+    story = Builder("live", policies=[entry]).connect("p0")
+    expiration_ms = EPOCH_MS + life_ms if life_ms else 0
+    for number in range(1, 4):
+        story = story.send(f"p0/{number}", size=4096, expiration_ms=expiration_ms)
+    story.request_ms = waits_ms
+    story = story.send("p0/4", size=4096, result="unknown")
+    story.request_ms = 1
+    # It came in the end: what was sent later looked for room.
+    story = story.wait(waits_ms).send("p0/5", size=4096).drain("q0", DLQ).arrive("drain/1", "p0/4")
+    assert kind(story.end(), "GEN-113") is expected
 
 
 @pytest.mark.parametrize(("message", "expected"), [("", HOLDS), ("p0/1", FAILS)])
