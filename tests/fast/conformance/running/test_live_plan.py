@@ -76,7 +76,8 @@ def _open_only(self: object) -> None:
 
 
 def test_brokers_can_be_shared_in_this_order() -> None:
-    plan = plan_of(Anything(SuiteProblem("")))
+    adapter = Anything(SuiteProblem(""))
+    plan = plan_of(adapter)
     own = {name: one for name, one in programs().items() if any(host.user for host in one.hosts)}
     alone = {name: one for name, one in programs().items() if not one.bridges() and name not in own}
     assert {name for name, _ in plan} == {name for name, one in alone.items() if real_ms(one) <= REAL_MS_MAX}
@@ -84,7 +85,7 @@ def test_brokers_can_be_shared_in_this_order() -> None:
     closed: set[str] = set()
     last = ""
     for _, one in plan:
-        settings, offset_ms = repr(one.broker), one.broker_host().clock.offset_ms
+        settings, offset_ms = adapter.sharing_key(one), one.broker_host().clock.offset_ms
         assert settings not in closed
         if settings != last:
             closed.add(last)
