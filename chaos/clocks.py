@@ -232,7 +232,11 @@ def clean_shared_memory() -> list[str]:
     for name in sorted(found):
         pid = int(_SHARED_NAMES.fullmatch(name)[1])  # type: ignore[index]  # matched two lines above
         path = _SHARED_MEMORY / name
-        if Path(f"/proc/{pid}").exists() or path.stat().st_uid != os.geteuid() or _mapped(name):
+        try:
+            mine = path.stat().st_uid == os.geteuid()
+        except FileNotFoundError:
+            continue  # another doctor was quicker
+        if Path(f"/proc/{pid}").exists() or not mine or _mapped(name):
             continue
         path.unlink(missing_ok=True)
         removed.append(name)

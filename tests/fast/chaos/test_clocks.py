@@ -157,6 +157,21 @@ def test_objects_of_dead_processes_are_removed_memory_first_and_those_of_the_liv
     assert left == {f"faketime_shm_{alive}", f"sem.faketime_sem_{alive}", f"faketime_shm_{dead}x"}
 
 
+def test_what_another_doctor_has_removed_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = _dead_pid()
+    semaphore = tmp_path / f"sem.faketime_sem_{dead}"
+    (tmp_path / f"faketime_shm_{dead}").touch()
+    semaphore.touch()
+
+    def asked(_: str) -> bool:
+        semaphore.unlink()
+        return False
+
+    monkeypatch.setattr(clocks, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(clocks, "_mapped", asked)
+    assert clocks.clean_shared_memory() == [f"faketime_shm_{dead}"]
+
+
 def _dead_pid() -> int:
     with subprocess.Popen(["true"]) as child:
         pass
