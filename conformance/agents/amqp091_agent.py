@@ -31,7 +31,6 @@ from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.secure import context_of
 from brokerproof.conformance.agents.stamps import wall_reading
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.traits import Traits
 
 _TOPICS = "amq.topic"
@@ -188,7 +187,7 @@ class Amqp091Agent(AsyncAgent):
     # -- consuming
 
     def subscribe(self, operation: ops.Subscribe) -> Hashable:
-        if operation.durable or operation.browser or operation.selector or is_pattern(operation.dest):
+        if operation.durable or operation.browser or operation.selector:
             raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
         name, address = operation.consumer, self.names.address(operation.dest)
         key = ("consumer", name)

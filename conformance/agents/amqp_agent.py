@@ -55,7 +55,6 @@ from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.stamps import wall_reading
 from brokerproof.conformance.experiment import operations as ops
-from brokerproof.conformance.experiment.destinations import is_pattern
 from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN
 from brokerproof.conformance.experiment.traits import Traits
 
@@ -388,7 +387,7 @@ class AmqpAgent(AsyncAgent):
         return tag, {"expiration_ms": expiration_ms, "timestamp_ms": timestamp_ms}
 
     def subscribe(self, operation: ops.Subscribe) -> Hashable:
-        if operation.exclusive or is_pattern(operation.dest) or self._is_taken(operation.durable):
+        if operation.exclusive or self._is_taken(operation.durable):
             raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
         if operation.no_local and not self.words["no_local"]:
             raise RefusedError(UNSUPPORTED, f"names.{self.kind}.headers.no_local: there is no name for the filter")

@@ -9,14 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from brokerproof.conformance.experiment.destinations import own_dead_letters_of
 from brokerproof.conformance.experiment.wire_names import HEADERS, Saying, WireNames
 from brokerproof.reference_broker.stomp.frames import Frame, Heartbeat
 from brokerproof.reference_broker.stomp.framing import StompFraming
 
-_PLAIN = WireNames()
-#: How the suite's names of queues of one queue's dead letters begin.
-_OWN = _PLAIN.queue.replace("{name}", own_dead_letters_of(""))
 #: A literal of a selector, which stays as it is, or a word.
 _WORD = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*")
 #: Headers that hold a destination.
@@ -89,28 +85,14 @@ class Dialect:
 
     def address(self, destination: str) -> str:
         """``/queue/q0`` as the broker writes it."""
-        names = self._names
-        if destination == _PLAIN.dead_letters or (names.apart and destination.startswith(_OWN)):
-            return names.address(f"queue://{destination.removeprefix('/queue/')}")
-        for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
-            if destination.startswith(kind):
-                one, rest = names.wildcards
-                name = destination.removeprefix(kind).replace("*", one).replace(">", rest)
-                return template.replace("{name}", name)
+        for kind in ("queue", "topic"):
+            if destination.startswith(f"/{kind}/"):
+                return self._names.address(f"{kind}://{destination.removeprefix(f'/{kind}/')}")
         return destination
 
     def _plain(self, destination: str) -> str:
-        names = self._names
-        if destination == self.address(_PLAIN.dead_letters):
-            return _PLAIN.dead_letters
-        before, there, after = names.dead_letters.partition("{name}")
-        if there and destination.startswith(before) and destination.endswith(after):
-            return _OWN + destination.removeprefix(before).removesuffix(after)
-        for kind, template in (("/queue/", names.queue), ("/topic/", names.topic)):
-            before, _, after = template.partition("{name}")
-            if destination.startswith(before) and destination.endswith(after):
-                return kind + destination.removeprefix(before).removesuffix(after)
-        return destination
+        kind, there, name = self._names.known(destination).partition("://")
+        return f"/{kind}/{name}" if there else destination
 
 
 class DialectFraming(StompFraming):

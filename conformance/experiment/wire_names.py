@@ -165,12 +165,17 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             return self.dead_letters.replace("{name}", NOBODY)
         if self.apart and dest.startswith(_APART):
             return self.dead_letters.replace("{name}", dest.removeprefix(_APART))
-        if dest.startswith(_TOPIC):
-            return self.topic.replace("{name}", dest.removeprefix(_TOPIC).replace("*", self.wildcards[0]))
-        return self.queue.replace("{name}", dest.removeprefix(_QUEUE))
+        template = self.topic if dest.startswith(_TOPIC) else self.queue
+        one, rest = self.wildcards
+        name = dest.removeprefix(_TOPIC).removeprefix(_QUEUE).replace("*", one).replace(">", rest)
+        return template.replace("{name}", name)
 
     def called(self, address: str) -> str:
         """What the broker writes, as the suite calls it: ``queue://q0``; where nothing tells, a queue."""
+        return self.known(address) or _QUEUE + address
+
+    def known(self, address: str) -> str:
+        """The same; where nothing tells, ""."""
         if address == self.address(_DEAD):
             return _DEAD
         kinds = ((_APART, self.dead_letters if self.apart else ""), (_QUEUE, self.queue), (_TOPIC, self.topic))
@@ -178,7 +183,7 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             before, there, after = template.partition("{name}")
             if there and address.startswith(before) and address.endswith(after):
                 return kind + address.removeprefix(before).removesuffix(after)
-        return _QUEUE + address
+        return ""
 
 
 #: Protocol -> what is called how there, unless a profile says otherwise.

@@ -42,7 +42,7 @@ class Link:
         self.connection = connection
         rate, jitter_ns, twice = facts.rate, connection.jitter_ns, connection.client.traits.beats_twice
         self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice)
-        self.client = Limits(theirs, generation if facts.simulated else "", via, facts.rate, connection.jitter_ns)
+        self.client = Limits(theirs, generation if facts.simulated else "", via, rate, jitter_ns)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
         """(which end, its limits, its close for silence)."""
