@@ -325,7 +325,17 @@ def _rejection(facts: Facts, delivery: Delivery) -> Nack | None:
     """The rejection that put it back for certain, by itself or with a transaction."""
     nacks = [event for event in delivery.settlements if isinstance(event, Nack)]
     committed = [one for one in nacks if one.tx is not None and facts.transactions[one.tx].committed]
-    return committed[-1] if committed else nacks[-1] if delivery.requeued else None
+    return committed[-1] if committed else nacks[-1] if delivery.requeued or _came_after(delivery, nacks) else None
+
+
+def _came_after(delivery: Delivery, nacks: list[Nack]) -> bool:
+    """Whether its copy was delivered again while the session that rejected it stayed, where a rejection has no answer (as in
+    AMQP).
+    """
+    later = delivery.copy.deliveries[delivery.copy.deliveries.index(delivery) + 1 :]
+    plain = bool(nacks) and nacks[-1].tx is None and nacks == delivery.settlements
+    stayed = bool(later) and later[0].event.t1 < delivery.session.ended_ns
+    return plain and stayed and nacks[-1].t0 < later[0].event.t0
 
 
 @rule("RDL-026", over=limited, handles=KINDS)

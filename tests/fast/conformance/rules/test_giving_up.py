@@ -298,9 +298,10 @@ def test_what_has_reached_the_limit_is_a_dead_letter(times: int, options: dict[s
     assert kind(lost_each_time(times, redeliveries_max=2, **options), "RDL-028") is verdict
 
 
-def rejected(times: int, *, tx: bool = False, **fields: Any) -> Builder:
+def rejected(times: int, *, tx: bool = False, answers: bool = True, **fields: Any) -> Builder:
     """So often a consumer had rejected it, alone or in a transaction that was committed."""
-    story = Builder("live", redeliveries_max=2, transacted_nacks=True).connect("p0").connect("c0")
+    story = Builder("live", redeliveries_max=2, transacted_nacks=True).connect("p0")
+    story.connect("c0", awaits_receipt=answers)
     story.header = msgspec.structs.replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
     story.send("p0/1", persistent=True, **fields).subscribe("c0/1", ack="individual")
     for number in range(1, times + 1):
@@ -317,6 +318,11 @@ def rejected(times: int, *, tx: bool = False, **fields: Any) -> Builder:
 def test_rejections_count_in_transactions_too(times: int, verdict: VerdictKind, tx: bool) -> None:
     story = rejected(times, tx=tx).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
     assert kind(story.arrive("drain/2", "p0/1").ack("drain/2", "p0/1").end(), "RDL-026") is verdict
+
+
+def test_a_rejection_without_an_answer_counts_once_it_comes_again() -> None:
+    story = rejected(4, answers=False).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
+    assert kind(story.arrive("drain/2", "p0/1").ack("drain/2", "p0/1").end(), "RDL-026") is FAILS
 
 
 @pytest.mark.parametrize(("life_ms", "expected"), [(1, SILENT), (10_000, FAILS)])
