@@ -95,6 +95,11 @@ class ClientState(HostState):
         #: Durable subscriptions that may exist, oldest first: name -> how its latest consumer was attached.
         self.durables: dict[str, ops.Subscribe] = {}
 
+    @property
+    def settles_in(self) -> str:
+        """The open transaction that what it settles is part of; "": none, as where they are of sends alone."""
+        return self.transaction if self.traits.transaction_scope == "connection" else ""
+
     def idle_durables(self) -> list[str]:
         """Durable subscriptions that no consumer uses now, oldest first."""
         used = [consumer.durable for consumer in self.consumers]

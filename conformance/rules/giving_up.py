@@ -329,8 +329,8 @@ def _rejection(facts: Facts, delivery: Delivery) -> Nack | None:
 
 
 def _came_after(delivery: Delivery, nacks: list[Nack]) -> bool:
-    """Whether its copy was delivered again while the session that rejected it stayed, where a rejection has no answer (as in
-    AMQP).
+    """Whether its copy was delivered again while the session that rejected it stayed: also a rejection without an
+    answer, as in AMQP, had been taken then.
     """
     later = delivery.copy.deliveries[delivery.copy.deliveries.index(delivery) + 1 :]
     plain = bool(nacks) and nacks[-1].tx is None and nacks == delivery.settlements

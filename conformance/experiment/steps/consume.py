@@ -142,7 +142,7 @@ def acknowledged(consumer: ConsumerState, upto: int) -> ops.Ack:
         consumer=consumer.name,
         messages=covered,
         mode="cumulative" if consumer.ack == "client" else "individual",
-        tx=consumer.client.transaction if consumer.client.traits.transaction_scope == "connection" else "",
+        tx=consumer.client.settles_in,
     )
 
 
@@ -227,7 +227,7 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
     """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON). Where that
     may mean all before it as well, it rejects these one by one. It is part of the client's open transaction where the
-    broker takes that (``transacted_nacks``) and the client speaks STOMP.
+    broker takes that (``transacted_nacks``) and the client is no JMS library, as far as its acknowledgements are.
     """
 
     weight = 5
@@ -242,7 +242,7 @@ class Nack(_OfUnsettled, frozen=True, tag="nack"):
         first = 0 if state.nack_ranges and consumer.ack == "client" else self.upto
         rejected = consumer.unsettled[first : self.upto + 1]
         client = consumer.client
-        tx = client.transaction if state.transacted_nacks and client.via == "stomp" else ""
+        tx = client.settles_in if state.transacted_nacks and client.via == "stomp" else ""
         return ops.Nack(host=client.name, consumer=consumer.name, messages=rejected, tx=tx)
 
 

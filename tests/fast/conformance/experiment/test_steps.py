@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brokerproof.conformance.experiment import traits
 from brokerproof.conformance.experiment.chooser import RecordingChooser, ReplayChooser, SeededChooser
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
 from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.history import Operate as Asked
 from brokerproof.conformance.experiment.history import Skipped
+from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.program import FORMAT, Program, parse_program
-from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Operate, Shape
+from brokerproof.conformance.experiment.state import ConsumerState
+from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Nack, Operate, Shape, Subscribe
+from brokerproof.conformance.experiment.steps.consume import acknowledged
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import DrawingChooser
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
@@ -77,3 +84,17 @@ def test_an_operator_gives_one_queue_a_limit_or_the_broker() -> None:
         events = world.apply(step)
         assert [event.dest for event in events if isinstance(event, Asked)] == told
         assert [event.dest for event in world.apply(Operate(op="limit")) if isinstance(event, Asked)] == [""]
+
+
+@pytest.mark.parametrize(("scope", "tx"), [("connection", "c0/tx1"), ("session", "")])
+def test_what_is_settled_is_part_of_transactions_that_cover_it(
+    scope: Literal["connection", "session"], tx: str
+) -> None:
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client")]
+    state = state_of(Program(FORMAT, BrokerSpec(transacted_nacks=True), hosts, destinations=queues("q0")))
+    client = state.clients[0]
+    client.traits, client.transaction = msgspec.structs.replace(traits.STOMP, transaction_scope=scope), "c0/tx1"
+    consumer = ConsumerState(client, Subscribe().resolve(state))
+    consumer.unsettled = ["p0/1"]
+    client.consumers.append(consumer)
+    assert (Nack().resolve(state).tx, acknowledged(consumer, 0).tx) == (tx, tx)
