@@ -45,7 +45,7 @@ class Amqp091Agent(AsyncAgent):
 
     name = "amqp091/1"
     kind = "amqp091"
-    capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "exclusive", "headers")
+    capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "headers")
     traits = Traits(settles_on_write=True, transaction_scope="session")
     fields = frozenset({"correlation-id", "type"})
 
@@ -187,22 +187,20 @@ class Amqp091Agent(AsyncAgent):
     # -- consuming
 
     def subscribe(self, operation: ops.Subscribe) -> Hashable:
-        if operation.durable or operation.browser or operation.selector:
+        # Who is exclusive here keeps others out, instead of letting them wait.
+        if operation.durable or operation.browser or operation.selector or operation.exclusive or operation.priority:
             raise RefusedError(UNSUPPORTED, f"{self.name} knows no such consumer")
         name, address = operation.consumer, self.names.address(operation.dest)
         key = ("consumer", name)
 
         def consume(channel: Any, queue: str) -> None:
             window = 0 if operation.prefetch is None else min(_WINDOW_MAX, max(1, operation.prefetch))
-            arguments = {"x-priority": operation.priority} if operation.priority else {}
             # A broker serves requests of one channel in their order, so the window holds from the first delivery on.
             channel.basic_qos(prefetch_count=window)
             channel.basic_consume(
                 queue,
                 lambda _, method, properties, body: self._delivered(name, channel, method, properties, body),
                 auto_ack=operation.ack == "auto",
-                exclusive=operation.exclusive,
-                arguments=arguments,
                 callback=lambda _: self.resolve(key),
             )
 
