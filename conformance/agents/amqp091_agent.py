@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pika
@@ -38,6 +39,7 @@ _TOPIC = "topic://"
 #: The exchange that holds messages back; its keys are addresses, as in the suite.
 _DELAYED = "brokerproof.delayed"
 _WINDOW_MAX = 65_535
+NS_PER_S: Final = 10**9
 
 
 class Amqp091Agent(AsyncAgent):
@@ -80,14 +82,32 @@ class Amqp091Agent(AsyncAgent):
     def _greeted(self, connection: Any) -> None:
         self._declared.clear()
 
+        def opened(_: Any) -> None:
+            self.opened()
+            if connection.params.heartbeat:
+                self.heard()
+                self._listen(connection, connection.bytes_received)
+
         def ready(channel: Any) -> None:
             self._sending = channel
             self._numbers = itertools.count(1)
-            channel.confirm_delivery(self._confirmed, lambda _: self.opened())
+            channel.confirm_delivery(self._confirmed, opened)
             channel.add_on_return_callback(lambda *_: None)
             channel.add_on_close_callback(self._sending_closed)
 
         connection.channel(on_open_callback=ready)
+
+    def _listen(self, connection: Any, before: int) -> None:
+        """Who was not heard for two intervals is gone (4.2.7); the library waits five seconds more than one."""
+        if connection is not self._connection:
+            return
+        beat_s, octets = connection.params.heartbeat, connection.bytes_received
+        if octets != before:
+            self.heard()
+        elif time.monotonic_ns() - self.heard_ns >= 2 * beat_s * NS_PER_S:
+            self.lost("client", f"nothing arrived for two heart-beat intervals of {beat_s} s")
+            return
+        self.loop.call_later(beat_s / 4, self._listen, connection, octets)
 
     def _sending_closed(self, channel: Any, error: Any) -> None:
         if channel is self._sending:

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.deliveries import may_be_given_up
 from brokerproof.conformance.facts.due import due_of
-from brokerproof.conformance.facts.expiration import Death, dead, maybe_timed_out
+from brokerproof.conformance.facts.expiration import Death, dead, death_of, maybe_timed_out
 from brokerproof.conformance.facts.managed import DISCARD, cancels, is_queue_manager, may_be_held_up
 from brokerproof.conformance.facts.presence import departed_ns, gone_ns, kept_connection, rest_after, settles_unseen
 from brokerproof.conformance.facts.pressure import began_ns, scarce
@@ -92,7 +92,7 @@ def unexplained(tables: Tables, copy: Copy, death: Death | None = None, *, rejec
     taken = [one for one in dest.purges if one.dest == dest.name and event.t0 <= one.t1]
     if not all(_is_found_there(tables, one) for one in taken):
         return False
-    if is_stuck(tables, dest) or not _is_due(tables, copy):
+    if is_stuck(tables, dest) or not _is_due(tables, copy) or _thrown_away(tables, copy):
         return False
     return not maybe_swallowed(tables, copy, death)
 
@@ -159,6 +159,31 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
     found = dest.readings or tables.broker_readings  # nobody reads the figures of a dead-letter queue
     event = found[-1].event if found else None
     return event is not None and event.seq > tables.drain_seq and bool(event.size)
+
+
+def _thrown_away(tables: Tables, copy: Copy) -> bool:
+    """Whether a library may have thrown it away and what a client calls expired leaves no dead letter."""
+    event, death = copy.send.event, death_of(tables, copy.send)
+    if tables.simulated or death is None or not death.mortal or event.life_ms > 0:
+        return False
+    lettered = copy.dest.applied.keeps_dead_letter(persistent=event.persistent, expired=True)
+    if lettered and "dead-letter" in tables.header.capabilities:
+        return False
+    return any(may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
+
+
+def may_discard_unseen(tables: Tables, copy: Copy, death: Death, session: Session) -> bool:
+    """Whether a session's library may have thrown it away without anybody seeing it."""
+    traits = session.traits
+    if traits.known and not traits.checks_expiry:
+        return False
+    if tables.simulated and not session.uncertain and session.end in {"", "close"}:
+        return False  # there each library says what it throws away, unless it vanishes
+    low_ns, high_ns = max(copy.send.event.t0, session.opened[0]), min(session.ended_ns, tables.end_ns or NEVER)
+    clock = tables.clock(session.client.name)
+    if not clock.known or high_ns >= NEVER:
+        return True
+    return low_ns <= high_ns and clock.bounds_ns(low_ns, high_ns)[1] >= death.low_ns
 
 
 def maybe_swallowed(tables: Tables, copy: Copy, death: Death | None = None) -> bool:

@@ -7,13 +7,13 @@ away unseen stays a possibility, bounded by its host's clock and by its stay.
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Ack
-from brokerproof.conformance.facts.absence import would_be_dead_letter
+from brokerproof.conformance.facts.absence import may_discard_unseen, would_be_dead_letter
 from brokerproof.conformance.facts.deliveries import is_beside_another, may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.policy import believes_clients
 from brokerproof.conformance.facts.pressure import scarce_ns
-from brokerproof.conformance.facts.rows import Copy, Session
+from brokerproof.conformance.facts.rows import Copy
 from brokerproof.conformance.facts.spans import NEVER
 from brokerproof.conformance.facts.tables import Tables
 
@@ -25,20 +25,7 @@ def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
         return True
     if not death.mortal or copy.send.event.life_ms > 0:
         return False
-    return any(_may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
-
-
-def _may_discard_unseen(tables: Tables, copy: Copy, death: Death, session: Session) -> bool:
-    traits = session.traits
-    if traits.known and not traits.checks_expiry:
-        return False
-    if tables.simulated and not session.uncertain and session.end in {"", "close"}:
-        return False  # there each library says what it throws away, unless it vanishes
-    low_ns, high_ns = max(copy.send.event.t0, session.opened[0]), min(session.ended_ns, tables.end_ns or NEVER)
-    clock = tables.clock(session.client.name)
-    if not clock.known or high_ns >= NEVER:
-        return True
-    return low_ns <= high_ns and clock.bounds_ns(low_ns, high_ns)[1] >= death.low_ns
+    return any(may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
 
 
 def given_up(copy: Copy) -> bool:

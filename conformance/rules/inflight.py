@@ -141,8 +141,15 @@ def arriving(facts: Facts) -> list[Reading]:
 
 
 def counting_dispatches(facts: Facts) -> list[Reading]:
-    """Counters of queues and topics with a count of dispatches."""
-    return [reading for reading in facts.rows(arriving) if reading.event.dispatched is not None]
+    """Counters of queues and topics with a count of dispatches, where no library throws away unseen what expires."""
+    mortal = {copy.dest.name for copy in facts.copies if copy.send.event.expiration_ms > 0}
+    hidden = {name for name in mortal if any(map(_hides_discards, facts.destinations[name].sessions))}
+    counted = [reading for reading in facts.rows(arriving) if reading.event.dispatched is not None]
+    return [reading for reading in counted if reading.event.dest not in hidden]
+
+
+def _hides_discards(session: Session) -> bool:
+    return session.traits.seen_when_taken and session.traits.checks_expiry
 
 
 @rule("INF-004", over=counting_dispatches, handles=KINDS)

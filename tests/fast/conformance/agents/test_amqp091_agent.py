@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ pytest.importorskip("pika")
 
 import pika
 
-from brokerproof.conformance.agents.amqp091_agent import Amqp091Agent
+from brokerproof.conformance.agents.amqp091_agent import NS_PER_S, Amqp091Agent
 from brokerproof.conformance.experiment import operations as ops
 from tests.fast.conformance.agents.agent_pipes import Piped, piped
 
@@ -129,6 +130,21 @@ def test_a_delay_is_a_header_in_the_exchange_that_holds_back(talk: Talk) -> None
     assert ("q0", "brokerproof.delayed", "queue://q0") in asked
     assert talk.sent().headers is None
     assert talk.channel.published[-1][:2] == ("", "q0")
+
+
+def test_who_says_nothing_for_two_intervals_is_gone(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, and not while octets come."""
+    agent = talk.agent.agent
+    connection = SimpleNamespace(params=SimpleNamespace(heartbeat=1), bytes_received=8, _transport=None)
+    agent._connection, now_ns = connection, 10 * NS_PER_S
+    monkeypatch.setattr(agent.loop, "call_later", lambda *_: None)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now_ns)
+    for after_s, octets, there in ((0, 0, True), (1.9, 8, True), (0.2, 16, True), (1.9, 16, True), (0.2, 16, False)):
+        now_ns += round(after_s * NS_PER_S)
+        connection.bytes_received, before = octets, connection.bytes_received
+        agent._listen(connection, before)
+        assert agent.connected is there
+    assert talk.agent.event("closed")["who"] == "client"
 
 
 def test_a_transaction_that_has_not_begun_takes_nothing(talk: Talk) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import DeadLetterSpec, PolicySpec
+from brokerproof.conformance.experiment.history import Poll
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from tests.fast.conformance.rules.clocked_history import PLUGIN, Clocked
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS
@@ -114,6 +115,21 @@ def test_what_died_on_its_queue_is_among_the_dead_letters(
     found = verdicts(run.finish())["EXP-007"]
     assert found.outcome == outcome
     assert (found.verdict is VIOLATED) is (outcome == "no-letter")
+
+
+@pytest.mark.parametrize(("ahead_ms", "lost"), [(300_000, False), (0, True)])
+def test_what_a_library_may_have_thrown_away_unseen_is_not_lost(ahead_ms: int, lost: bool) -> None:
+    """Of a provider whose arrivals are seen when taken, and whose dead letters are none of what expires."""
+    policies = [PolicySpec(dead_letter=DeadLetterSpec(process_expired=False))]
+    run = Clocked(world="live", skews={"p0": 0, "c0": ahead_ms}, policies=policies).at(1).connect("p0")
+    run.connect("c0", via="jms", checks=True, seen_when_taken=True).subscribe("c0/1", prefetch=0)
+    run.post("p0/1", ttl_ms=120_000).at(1000)
+    run._add(Poll, "c0", 100, consumer="c0/1", timeout_ms=100)
+    run.sample_all().leave("c0/1").rest("q0", size=0, in_flight=0, dispatched=1).close(at_ms=2000).finish()
+    found = run.verdicts("EXP-007", "GEN-001", "INF-004")
+    assert {name for name, verdict in found.items() if verdict.verdict is VIOLATED} == (
+        {"EXP-007", "GEN-001"} if lost else set()
+    )
 
 
 # -- EXP-024, EXP-025
