@@ -8,7 +8,8 @@ Rules
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
   first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
   or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
-  cannot ask that. Who accepts what the reference refuses has a voice.
+  cannot ask that. Who accepts what the reference refuses has a voice,
+  and so has who gives what the reference still holds back.
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
@@ -37,6 +38,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.experiment.operations import UNSUPPORTED
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
+from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
@@ -79,15 +81,19 @@ def _known(verdicts: list[Verdict]) -> set[str]:
 
 def as_observed(sound: History, other: History) -> History:
     """A history as the other's world and its libraries would have it."""
-    connects = [(event.host, event.traits) for event in other.events if isinstance(event, Connect)]
-    outside = {host for host, traits in connects if traits is not None and traits.transaction_scope != "connection"}
-    if other.header.world == sound.header.world and not outside:
+    told = {event.host: event.traits for event in other.events if isinstance(event, Connect) and event.traits}
+    if other.header.world == sound.header.world and all(one.transaction_scope == "connection" for one in told.values()):
         return sound
-    settled = [
-        msgspec.structs.replace(event, tx=None) if isinstance(event, Ack | Nack) and event.host in outside else event
-        for event in sound.events
-    ]
-    return History(msgspec.structs.replace(sound.header, world=other.header.world), settled)
+    events = [_as_told(event, told[event.host]) if event.host in told else event for event in sound.events]
+    return History(msgspec.structs.replace(sound.header, world=other.header.world), events)
+
+
+def _as_told(event: Event, traits: Traits) -> Event:
+    if isinstance(event, Connect):
+        return msgspec.structs.replace(event, traits=traits)
+    if isinstance(event, Ack | Nack) and traits.transaction_scope != "connection":
+        return msgspec.structs.replace(event, tx=None)
+    return event
 
 
 def as_declared(program: Program, history: History) -> Program:
@@ -108,10 +114,15 @@ def first_difference(sound: History, other: History) -> tuple[str, str] | None:
         for index, (seq, text) in enumerate(answers):
             at, said = here[index] if index < len(here) else (other.events[-1].seq, f"{host}: nothing")
             if said != text:
-                if at < skipped and seq < alone and " fail (" not in text and not _is_clients(text, said):
+                heard = " fail (" in text or (_gives(said) and not _gives(text))
+                if at < skipped and seq < alone and not heard and not _is_clients(text, said):
                     found.append((seq, text, said))
                 break
     return min(found)[1:] if found else None
+
+
+def _gives(answer: str) -> bool:
+    return answer.split(" ")[1] == "consume"
 
 
 def _is_clients(text: str, said: str) -> bool:

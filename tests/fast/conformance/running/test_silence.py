@@ -11,7 +11,7 @@ from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
 from brokerproof.conformance.experiment.history import Ack as AckEvent
-from brokerproof.conformance.experiment.history import Connect, Fault, History, Send, Skipped
+from brokerproof.conformance.experiment.history import Connect, Consume, Fault, History, Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Exhaust
 from brokerproof.conformance.experiment.traits import Traits
@@ -140,6 +140,11 @@ def test_what_a_library_settles_outside_of_transactions_is_nobodys_silence() -> 
     assert lost_of("live-transacted-acks", "live", Traits(transaction_scope="session"), "GEN-064") == {}
 
 
+def test_what_a_library_that_checks_cannot_show_is_nobodys_silence() -> None:
+    assert set(lost_of("alive-at-its-expiration", "live", None, "EXP-016")) == {"EXP-016"}
+    assert lost_of("alive-at-its-expiration", "live", Traits(checks_expiry=True), "EXP-016") == {}
+
+
 @pytest.mark.parametrize(
     ("kind", "excused"),
     [(VerdictKind.KNOWN_FAILURE, True), (VerdictKind.VIOLATED, False), (VerdictKind.SATISFIED, False)],
@@ -201,6 +206,17 @@ def test_who_accepts_what_the_reference_broker_refuses_has_not_lost_its_voice() 
     assert sound is not None
     assert other is not None
     assert first_difference(refused(sound), other) is None
+
+
+def test_who_gives_what_the_reference_broker_holds_back_has_not_lost_its_voice() -> None:
+    """A memory limit starves a consumer on the one, and not on the other."""
+    sound, other = (run_program(programs()["memory-relief"], "relief").history for _ in range(2))
+    assert sound is not None
+    assert other is not None
+    given = next(event for event in sound.events if isinstance(event, Consume))
+    sound.events.remove(given)
+    assert first_difference(sound, other) is None
+    assert first_difference(other, sound) is not None
 
 
 def heard(kind: VerdictKind, *, lost: bool) -> RunResult:
