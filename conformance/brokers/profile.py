@@ -23,7 +23,7 @@ from brokerproof.conformance.brokers.apart import Letters
 from brokerproof.conformance.brokers.switches import BESIDE
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
-from brokerproof.conformance.experiment.wire_names import CHOICES, DEFAULTS, WORDS, Saying, WireNames
+from brokerproof.conformance.experiment.wire_names import CHOICES, DEFAULTS, SELECTED, WORDS, Saying, WireNames
 from brokerproof.conformance.requirements.catalogue import PROFILES, default_catalogue
 
 FORMAT = "brokerproof/broker/1"
@@ -456,6 +456,10 @@ def _check_names(located: Located) -> None:
                 raise located.wrong(line, f"unknown word; {suggestion(word, words)}known: {', '.join(words)}")
             if kind == "stomp" and header:
                 _check_header(located, line, word, header)
+        for word in names.identifiers:
+            if word not in SELECTED:
+                text = f"no selector asks for it; {suggestion(word, SELECTED)}known: {', '.join(SELECTED)}"
+                raise located.wrong(f"names.{kind}.identifiers.{word}", text)
 
 
 def _check_header(located: Located, line: str, word: str, header: str) -> None:

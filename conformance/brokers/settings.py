@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
@@ -80,6 +80,16 @@ def _may_cover(wider: str, match: str) -> bool:
     return "*" in own or own.endswith(_ALL) or matches(name, own, topic=False)
 
 
+def _placeholders(word: str) -> list[str]:
+    """What the words of a setting may hold."""
+    name, found = word.removeprefix("policies."), list[str]()
+    for spec in (BrokerSpec, PolicySpec):
+        hint = get_type_hints(spec).get(name)
+        tables = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        found += [*(tables[0].__struct_fields__ if tables else ["value"])] if hint is not None else []
+    return list(dict.fromkeys([*found, *(["match"] if name in _OF_POLICY else [])]))
+
+
 class Settings:
     """The ``[settings]`` of a profile."""
 
@@ -95,6 +105,8 @@ class Settings:
                 known = ", ".join(dict.fromkeys(WORDS))
                 text = f"no program asks for it; {suggestion(word, WORDS)}known: {known} (docs/program.md)"
                 raise located.wrong(f"settings.{word}", text)
+            for text in table[word]:
+                filled(text, dict.fromkeys(_placeholders(word), ""), located, f"settings.{word}")
 
     def __contains__(self, word: object) -> bool:
         return word in self._table or f"policies.{word}" in self._table

@@ -132,6 +132,19 @@ class Saying(NamedTuple):
         return str(max(number - self.less, 0)) if self.above is None else "true" if number > self.above else "false"
 
 
+#: The header fields that selectors ask for, as JMS calls them.
+SELECTED: Final = (
+    "JMSPriority",
+    "JMSDeliveryMode",
+    "JMSTimestamp",
+    "JMSMessageID",
+    "JMSCorrelationID",
+    "JMSType",
+    "JMSXGroupID",
+    "JMSExpiration",
+)
+
+
 class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """``headers``: the suite's word (``HEADERS``) -> the broker's header (STOMP's: ``Saying``); "": there is none.
     ``correlation-id`` and ``type`` of AMQP and MQTT are a field of the protocol's own, or else a property of that name.

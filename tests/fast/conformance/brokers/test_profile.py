@@ -81,6 +81,10 @@ def test_what_we_ship_is_read(path: Path) -> None:
         ('[settings]\ntimestamping = ["-t"]', 'settings: nothing takes them; put "{settings}" into start.command'),
         ('[names.stomp]\nqueue = "/queue/x"', "names.stomp.queue: '/queue/x' must hold {name} once"),
         ('[names.stomp.headers]\nexpiratio = "x"', "headers.expiratio: unknown word; did you mean 'expiration'?"),
+        (
+            '[names.stomp.identifiers]\nJMSPriorty = "x"',
+            "names.stomp.identifiers.JMSPriorty: no selector asks for it; did you mean 'JMSPriority'?",
+        ),
         ('[counters]\nkind = "x"\nmap = { sise = "y" }', "counters.map.sise: no figure of ours; did you mean 'size'?"),
         ('[names.amqp.headers]\nexpire = "x"', "names.amqp.headers.expire: unknown word; did you mean 'expiration'?"),
         ('[names]\nseparator = "ab"', "names.separator: 'ab' is none; known: ., _, :, /, ~, -"),
@@ -112,6 +116,14 @@ def test_without_an_endpoint_there_is_nothing_to_play() -> None:
         ('[counters]\nkind = "jolokai"', "counters.kind: 'jolokai' is not known; did you mean 'jolokia'?"),
         ('[counters]\nkind = "python:no.such:Thing"', "cannot be loaded"),
         ('[start]\ncommand = ["x", "{settings}"]\n[settings]\ntimestampin = []', "did you mean 'timestamping'?"),
+        (
+            '[start]\ncommand = ["x", "{settings}"]\n[settings]\nredelivery = ["{match}={maximun}"]',
+            "settings.redelivery: {maximun} has no value in '{match}={maximun}'; did you mean 'maximum'? known: ",
+        ),
+        (
+            '[start]\ncommand = ["x", "{settings}"]\n[settings]\npersistent = ["{match}"]',
+            "settings.persistent: {match} has no value in '{match}'; known: {value}",
+        ),
     ],
 )
 def test_what_a_word_means_is_known_before_anything_starts(more: str, shows: str) -> None:
