@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import PROTOCOL_BROKEN, READ_TO_THE_END, Closed, Leave
+from brokerproof.conformance.experiment.history import (
+    PROTOCOL_BROKEN,
+    READ_TO_THE_END,
+    Closed,
+    Connect,
+    Leave,
+    Send,
+    Subscribe,
+)
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import is_inactivity
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.presence import is_bereft
-from brokerproof.conformance.facts.rows import Client
+from brokerproof.conformance.facts.rows import Client, Session
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 
@@ -66,9 +74,22 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
     disturbed = client.stalled(*span) or facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)
-    if past or again or disturbed or not client.traits.awaits_receipt or facts.declared.connector is not None:
+    if past or again or disturbed or facts.declared.connector is not None or not _is_answered(facts, client, own):
         return "something that nobody was told the end of"
     return ""
+
+
+def _is_answered(facts: Facts, client: Client, own: list[Session]) -> bool:
+    """Whether a broker answers all that a client did in that time. A library that does not wait for answers may have
+    been refused something unseen, as soon as it settles, leaves, or sends what need not be kept.
+    """
+    if client.traits.awaits_receipt:
+        return True
+    if not facts.simulated or any(one.client is client for one in facts.transactions.values()):
+        return False
+    kept = all(one.event.persistent for one in facts.sends.values() if one.client is client)
+    known = all(isinstance(one.event, Connect | Subscribe | Send) for one in facts.asked if one.client is client)
+    return kept and known and not any(one.deliveries or one.end not in {"", "closed"} for one in own)
 
 
 def _may_be_refused(facts: Facts, end: Closed, request: Request) -> bool:

@@ -26,6 +26,8 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 KIND: Final = "JMS_IBM_MsgType"
 #: Asks that a report have its message's own correlation id.
 PASSED: Final = "JMS_IBM_Report_Pass_Correl_ID"
+PASSES: Final = 0x40
+CORRELATION: Final = "correlation-id"
 #: MQMT_REPORT, and the feedback of an expiration, an arrival and a delivery.
 REPORTS: Final = 4
 OTHERS: Final = {258: "JMS_IBM_Report_Expiration", 259: "JMS_IBM_Report_COA", 260: "JMS_IBM_Report_COD"}
@@ -250,14 +252,22 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
         return "it tells of a put, of a message whose life was over when its delay was"
     if number(headers.get(KIND)) != REPORTS:
         return f"{KIND} is {headers.get(KIND)!r}"
-    if not headers.get("correlation-id") and not any(PASSED in one.event.headers for one in asked):
-        return "it names no message"
+    if not any(_names(report, one) for one in asked):
+        return f"its correlation id, {headers.get(CORRELATION)!r}, names none of these messages"
     if lacks := _lacks(asked, report):
         return f"none of these messages had its {lacks}"
     several = [one for one in told.reports if (one.message, _kind(one)) == (report.message, kind)]
     if report.message and len(several) > max(1, len(asked[0].copies)) and not facts.restarts:
         return f"it was told {len(several)} times"
     return "" if any(_shows(one, report, kind) for one in asked) else "it shows not as much as was asked for"
+
+
+def _names(report: Arrive, send: Send) -> bool:
+    """Whether a report's correlation id is what its message asked for: that message's own, or else its id, which nobody
+    but the broker knows.
+    """
+    told, own = ((one or {}).get(CORRELATION) or "" for one in (report.headers, send.event.headers))
+    return told == own if number(send.event.headers.get(PASSED)) & PASSES else told not in {"", own}
 
 
 def _lacks(asked: list[Send], report: Arrive) -> str:

@@ -14,6 +14,7 @@ from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.facts.collecting import seldom_collected
 from brokerproof.conformance.generate.programs import program_for_seed
 from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.automatic.fullness import Overfull, bounded
 from brokerproof.conformance.running.engine import simulate
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ def compare(tried: Sequence[tuple[str, str, list[str]]]) -> Outcome:
     with seldom_collected():
         for count, (candidate, digest, known) in enumerate(tried, start=1):
             try:
-                history = simulate(program_named(candidate))
-                if digest_of(history) == digest:
-                    continue
-                by = [requirement for requirement in violated_in(history) if requirement not in known]
-                text = history.encode().decode()
-            except MemoryError:  # it makes more and more, and the system refuses
+                with bounded():
+                    history = simulate(program_named(candidate))
+                    if digest_of(history) == digest:
+                        continue
+                    by = [requirement for requirement in violated_in(history) if requirement not in known]
+                    text = history.encode().decode()
+            except (MemoryError, Overfull):  # it makes more and more
                 return {"kind": "hung", "by": [], "program": candidate, "history": "", "programs": count}
             if by:
                 return {"kind": _kind(history), "by": by, "program": candidate, "history": text, "programs": count}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from typing import Final
 
 import pytest
 
 from brokerproof.conformance.experiment.exits import UsageError
+from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.mutants.automatic.mutations import (
     Mutation,
     all_mutations,
@@ -14,7 +17,7 @@ from brokerproof.conformance.mutants.automatic.mutations import (
     sample_of,
     source_files,
 )
-from brokerproof.conformance.running.automatic import comparing
+from brokerproof.conformance.running.automatic import comparing, fullness
 from brokerproof.conformance.running.automatic.coverage import lines_of
 
 SOURCE: Final = '''"""What it is."""
@@ -141,3 +144,29 @@ def test_a_broker_that_makes_more_and_more_hangs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(comparing, "simulate", refused)
     outcome = comparing.compare([("seed-1", "", []), ("seed-2", "", [])])
     assert (outcome["kind"], outcome["program"], outcome["programs"]) == ("hung", "seed-1", 1)
+
+
+def test_a_broker_that_takes_ever_more_is_stopped_before_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter that is refused memory may end on the spot, whatever its code would catch."""
+    kept: list[bytes] = []
+
+    def greedy(program: Program) -> None:
+        while True:
+            with suppress(Exception):  # as the world, which tells an error of the broker's from its own
+                kept.append(bytes(100_000))
+
+    monkeypatch.setattr(fullness, "FULL_BYTES", fullness.taken_bytes() + 50_000_000)
+    monkeypatch.setattr(fullness, "LOOK_S", 0.01)
+    monkeypatch.setattr(comparing, "simulate", greedy)
+    outcome = comparing.compare([("seed-1", "", []), ("seed-2", "", [])])
+    assert (outcome["kind"], outcome["program"], outcome["programs"]) == ("hung", "seed-1", 1)
+    assert sum(map(len, kept)) < 1_500_000_000
+
+
+def test_what_a_process_takes_is_looked_at_only_meanwhile() -> None:
+    before = signal.getsignal(signal.SIGPROF)
+    with fullness.bounded():
+        assert signal.getsignal(signal.SIGPROF) is not before
+        assert signal.getitimer(signal.ITIMER_PROF)[1] > 0
+    assert signal.getsignal(signal.SIGPROF) is before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)

@@ -131,3 +131,26 @@ def test_the_loss_that_an_end_is_to_its_client_is_no_cause(how: str, verdict: Ve
 def test_a_monitor_is_a_cause_if_it_says_so(world: str, reason: str, verdict: VerdictKind) -> None:
     story = Builder(world, monitor={"c0": MonitorSpec(1000, 500)}).connect("c0").send("c0/1")
     assert told(story.at(100).closed("c0", reason=reason).phase("end")).verdict is verdict
+
+
+def by_library(world: str = "simulated") -> Builder:
+    """A client whose library does not wait for every answer; what it sends is stored, so that is answered."""
+    return Builder(world).connect("c0", "jms").send("c0/1", persistent=True).subscribe("c0/1", "q0")
+
+
+@pytest.mark.parametrize(
+    ("did", "world", "verdict"),
+    [
+        (lambda story: story, "simulated", VerdictKind.VIOLATED),
+        (lambda story: story.send("c0/2", result="unknown", persistent=True), "simulated", VerdictKind.VIOLATED),
+        (lambda story: story, "live", VerdictKind.SATISFIED),
+        (lambda story: story.send("c0/2", persistent=False), "simulated", VerdictKind.SATISFIED),
+        (lambda story: story.arrive("c0/1", "c0/1"), "simulated", VerdictKind.SATISFIED),
+        (lambda story: story.leave("c0/1"), "simulated", VerdictKind.SATISFIED),
+        (lambda story: story.send("c0/2", result="fail", persistent=True), "simulated", VerdictKind.SATISFIED),
+    ],
+)
+def test_who_does_not_wait_for_answers_may_have_been_refused_unseen(
+    did: Told, world: str, verdict: VerdictKind
+) -> None:
+    assert told(did(by_library(world)).at(100).closed("c0", reason="enough").phase("end")).verdict is verdict

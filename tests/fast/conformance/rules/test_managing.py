@@ -231,11 +231,22 @@ def test_what_went_to_an_alias_and_came_nowhere_is_lost() -> None:
         (tells(260), {"headers": {"JMS_IBM_Feedback": 261, "JMS_IBM_MsgType": 4, "correlation-id": "x"}}),
         (tells(2051), {"headers": {"JMS_IBM_Feedback": 2053, "JMS_IBM_MsgType": 4, "correlation-id": "x"}}),
         (tells(258, "~c0"), {"priority": 11}),
+        (tells(259), {"headers": {"JMS_IBM_Feedback": 259, "JMS_IBM_MsgType": 4}}),
     ],
 )
 def test_a_report_of_something_else_is_found(which: Callable[[Any], bool], fields: dict[str, Any]) -> None:
     verdicts = changed("mq-reports-of-every-kind", which, **fields)
     assert verdicts["DLY-052"].verdict is VerdictKind.VIOLATED
+
+
+@pytest.mark.parametrize("named", ["", "a message id", "order-9"])
+def test_a_report_names_its_message_as_that_asked(named: str) -> None:
+    """By the message's own correlation id, where it asked for that, and where it did not, by anything but that."""
+    name = "mq-a-report-keeps-the-correlation"
+    headers = {"JMS_IBM_Feedback": 259, "JMS_IBM_MsgType": 4, "correlation-id": named}
+    verdicts = changed(name, tells(259), headers=headers)
+    assert verdicts["DLY-052"].verdict is VerdictKind.VIOLATED
+    assert judged(simulate(programs()[name]))["DLY-052"].verdict is VerdictKind.SATISFIED
 
 
 def test_a_report_has_what_its_message_left_to_the_queue() -> None:
