@@ -123,8 +123,12 @@ def at_home(delivery: Delivery) -> bool:
 
 
 def is_own_letter(delivery: Delivery) -> bool:
-    """Whether it may have died on the dead-letter queue that it was sent to, and come back there as a dead letter."""
+    """Whether it may have died on the dead-letter queue that it was sent to, and come back there as a dead letter; or
+    was a dead letter before an operator moved it.
+    """
     event, dest = delivery.event, delivery.dest
+    if delivery.is_moved and (event.original_dest or "").startswith(DEAD_LETTERS):
+        return True
     told = bool(event.original_dest) or not event.expiration_ms
     return told and dest is delivery.copy.dest and dest.kind == "dead-letters"
 

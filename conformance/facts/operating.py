@@ -6,6 +6,7 @@ limits mean that the declared ones say nothing any more. What a broker says to h
 
 from __future__ import annotations
 
+from brokerproof.conformance.experiment.destinations import own_dead_letters_of
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import Destination, Send
@@ -50,11 +51,23 @@ def operate(tables: Tables, event: Operate) -> None:
         if source.grouped and not dest.grouped:
             dest.grouped = True
             tables.marks.put(marks.SELECTIVE, name, (event.t0, NEVER))
+    _move_letters(tables, source, event)
     for copy in list(source.waiting.values()):
         release(tables, copy)
     for copy in source.copies if tables.rejected else ():
         if copy.dead_letter_due and settled_after(copy, event.t0):
             expect_no_dead_letter(tables, copy)
+
+
+def _move_letters(tables: Tables, letters: Destination, event: Operate) -> None:
+    """What died elsewhere may come to where dead letters are moved."""
+    if event.op != "move" or letters.kind != "dead-letters":
+        return
+    living = [one for one in tables.destinations.values() if one.kind not in {"dead-letters", "advisory"}]
+    own = [one for one in living if own_dead_letters_of(one.name, topic=one.topic) == letters.name]
+    for home in own or living:
+        if home.name != event.to:
+            home.purges.append(event)
 
 
 def _disturb(tables: Tables, dest: Destination, event: Operate) -> None:
