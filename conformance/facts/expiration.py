@@ -75,10 +75,11 @@ def death_if(tables: Tables, send: Send, taken: Span, seq: int) -> Death | None:
     shown = next((d.event.expiration_ms for copy in send.copies.values() for d in copy.deliveries[:1]), None)
     if event.life_ms > 0:
         late_ms = SECOND_MS if send.client.traits.whole_seconds else 0
-        if send.delayed and not tables.simulated:  # a real broker may count from when it was due
+        jms = tables.promises("jms-semantics")
+        if send.delayed and not (tables.simulated or jms):  # a real broker may count from when it was due
             late_ms += max(0, event.delay_ms or (event.deliver_at_ms or 0) - low_ms)
         answered = event.result == "ok" and send.client.traits.awaits_receipt
-        if send.transaction is not None and answered and tables.promises("jms-semantics"):
+        if send.transaction is not None and answered and jms:
             # In a transaction, too, it begins when the message is sent (JMS 2.0, 3.4.4), and that was answered.
             high_ms = min(high_ms, clock.bounds_ns(event.t0, event.t1, event.seq, event.seq)[1] // NS_PER_MS)
         force = relative_force(spec, event.life_ms, low_ms, high_ms + late_ms)
