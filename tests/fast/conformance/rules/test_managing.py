@@ -249,6 +249,16 @@ def test_a_report_names_its_message_as_that_asked(named: str) -> None:
     assert judged(simulate(programs()[name]))["DLY-052"].verdict is VerdictKind.SATISFIED
 
 
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_a_report_that_its_consumer_did_not_settle_may_come_again(redelivered: bool) -> None:
+    history = simulate(programs()["mq-reports-of-every-kind"])
+    place, told = next((at, one) for at, one in enumerate(history.events) if tells(259, "~c0", size=1)(one))
+    again = msgspec.structs.replace(told, redelivered=redelivered)
+    events = [*history.events[: place + 1], again, *history.events[place + 1 :]]
+    verdict = judged(History(history.header, events))["DLY-052"]
+    assert (verdict.verdict is VerdictKind.VIOLATED) is not redelivered
+
+
 def test_a_report_has_what_its_message_left_to_the_queue() -> None:
     history = simulate(programs()["mq-reports-of-every-kind"])
     events = [
