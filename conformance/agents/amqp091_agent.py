@@ -18,7 +18,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import pika
@@ -30,7 +30,7 @@ from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.secure import context_of
-from brokerproof.conformance.agents.stamps import wall_reading
+from brokerproof.conformance.agents.stamps import NS_PER_S, wall_reading
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.traits import Traits
 
@@ -39,7 +39,6 @@ _TOPIC = "topic://"
 #: The exchange that holds messages back; its keys are addresses, as in the suite.
 _DELAYED = "brokerproof.delayed"
 _WINDOW_MAX = 65_535
-NS_PER_S: Final = 10**9
 
 
 class Amqp091Agent(AsyncAgent):

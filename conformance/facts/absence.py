@@ -163,17 +163,23 @@ def is_stuck(tables: Tables, dest: Destination) -> bool:
 
 def _thrown_away(tables: Tables, copy: Copy) -> bool:
     """Whether a library may have thrown it away and what a client calls expired leaves no dead letter."""
-    event, death = copy.send.event, death_of(tables, copy.send)
-    if tables.simulated or death is None or not death.mortal or event.life_ms > 0:
+    if tables.simulated:
         return False
-    lettered = copy.dest.applied.keeps_dead_letter(persistent=event.persistent, expired=True)
+    lettered = copy.dest.applied.keeps_dead_letter(persistent=copy.send.event.persistent, expired=True)
     if lettered and "dead-letter" in tables.header.capabilities:
         return False
-    return any(may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
+    death = death_of(tables, copy.send)
+    return death is not None and maybe_discarded_unseen(tables, copy, death)
 
 
-def may_discard_unseen(tables: Tables, copy: Copy, death: Death, session: Session) -> bool:
-    """Whether a session's library may have thrown it away without anybody seeing it."""
+def maybe_discarded_unseen(tables: Tables, copy: Copy, death: Death) -> bool:
+    """Whether a library may have thrown it away without anybody seeing it."""
+    if not death.mortal or copy.send.event.life_ms > 0:
+        return False
+    return any(_may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
+
+
+def _may_discard_unseen(tables: Tables, copy: Copy, death: Death, session: Session) -> bool:
     traits = session.traits
     if traits.known and not traits.checks_expiry:
         return False

@@ -7,7 +7,7 @@ away unseen stays a possibility, bounded by its host's clock and by its stay.
 from __future__ import annotations
 
 from brokerproof.conformance.experiment.history import Ack
-from brokerproof.conformance.facts.absence import may_discard_unseen, would_be_dead_letter
+from brokerproof.conformance.facts.absence import maybe_discarded_unseen, would_be_dead_letter
 from brokerproof.conformance.facts.deliveries import is_beside_another, may_be_given_up, moves, settled
 from brokerproof.conformance.facts.expiration import Death
 from brokerproof.conformance.facts.managed import is_queue_manager
@@ -23,9 +23,7 @@ def maybe_discarded(tables: Tables, copy: Copy, death: Death) -> bool:
     siblings = copy.send.copies.values() if copy.dest.topic or is_beside_another(copy) else [copy]
     if any(one.called_expired or (one.deliveries and one.discards()) for one in siblings):
         return True
-    if not death.mortal or copy.send.event.life_ms > 0:
-        return False
-    return any(may_discard_unseen(tables, copy, death, session) for session in copy.dest.sessions)
+    return maybe_discarded_unseen(tables, copy, death)
 
 
 def given_up(copy: Copy) -> bool:

@@ -6,7 +6,7 @@ limits mean that the declared ones say nothing any more. What a broker says to h
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.destinations import own_dead_letters_of
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, own_dead_letters_of
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import Destination, Send
@@ -61,12 +61,11 @@ def operate(tables: Tables, event: Operate) -> None:
 
 def _move_letters(tables: Tables, letters: Destination, event: Operate) -> None:
     """What died elsewhere may come to where dead letters are moved."""
-    if event.op != "move" or letters.kind != "dead-letters":
+    if event.op != "move" or letters.kind != "dead-letters" or (event.result == "ok" and event.count == 0):
         return
-    living = [one for one in tables.destinations.values() if one.kind not in {"dead-letters", "advisory"}]
-    own = [one for one in living if own_dead_letters_of(one.name, topic=one.topic) == letters.name]
-    for home in own or living:
-        if home.name != event.to:
+    for home in tables.destinations.values():
+        theirs = letters.name in {DEAD_LETTERS, own_dead_letters_of(home.name, topic=home.topic)}
+        if theirs and home.kind not in {"dead-letters", "advisory"} and home.name != event.to:
             home.purges.append(event)
 
 

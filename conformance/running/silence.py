@@ -8,8 +8,7 @@ Rules
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
   first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
   or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
-  cannot ask that. Who accepts what the reference refuses has a voice,
-  and so has who gives what the reference still holds back.
+  cannot ask that. Who accepts what the reference refuses has a voice, and so has who gives what it still holds back.
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.

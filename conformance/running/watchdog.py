@@ -34,6 +34,18 @@ class Stuck(BaseException):
 
 
 @contextmanager
+def looking(look: Callable[[int, FrameType | None], None], timer: int, number: int, every_s: float) -> Iterator[None]:
+    """Call ``look`` at every signal ``number`` of a timer of this process."""
+    before = signal.signal(number, look)
+    signal.setitimer(timer, every_s, every_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)
+
+
+@contextmanager
 def watched(progress: Callable[[], int]) -> Iterator[None]:
     """Raise ``Stuck`` when ``progress()`` stays the same from one look to the next."""
     if threading.current_thread() is not threading.main_thread():
@@ -48,13 +60,8 @@ def watched(progress: Callable[[], int]) -> Iterator[None]:
             raise Stuck
         seen = now
 
-    before = signal.signal(signal.SIGVTALRM, look)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LOOK_S, LOOK_S)
-    try:
+    with looking(look, signal.ITIMER_VIRTUAL, signal.SIGVTALRM, LOOK_S):
         yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextmanager

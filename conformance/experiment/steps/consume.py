@@ -226,8 +226,8 @@ class Ack(_OfUnsettled, frozen=True, tag="ack"):
 
 class Nack(_OfUnsettled, frozen=True, tag="nack"):
     """The application rejects the ``upto``-th unsettled message that it took (STOMP NACK, OpenWire POISON). Where that
-    may mean all before it as well, it rejects these one by one. It is part of the client's open transaction where the
-    broker takes that (``transacted_nacks``) and the client is no JMS library, as far as its acknowledgements are.
+    may mean all before it as well, it rejects these one by one. It is part of the client's open transaction if its
+    acknowledgements are, the broker takes that (``transacted_nacks``) and the client is no JMS library.
     """
 
     weight = 5

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from brokerproof.conformance.running.watchdog import looking
+
 #: Several times what any program takes on the sound broker.
 FULL_BYTES = 1024**3
 #: Processor time between two looks.
@@ -41,10 +43,5 @@ def bounded() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_PROF, 0)  # once: it must not interrupt what tells of it
             raise Overfull
 
-    before = signal.signal(signal.SIGPROF, look)
-    signal.setitimer(signal.ITIMER_PROF, LOOK_S, LOOK_S)
-    try:
+    with looking(look, signal.ITIMER_PROF, signal.SIGPROF, LOOK_S):
         yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)

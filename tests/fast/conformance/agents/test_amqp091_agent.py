@@ -13,7 +13,8 @@ pytest.importorskip("pika")
 
 import pika
 
-from brokerproof.conformance.agents.amqp091_agent import NS_PER_S, Amqp091Agent
+from brokerproof.conformance.agents.amqp091_agent import Amqp091Agent
+from brokerproof.conformance.agents.stamps import NS_PER_S
 from brokerproof.conformance.experiment import operations as ops
 from tests.fast.conformance.agents.agent_pipes import Piped, piped
 

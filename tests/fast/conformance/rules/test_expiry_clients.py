@@ -125,7 +125,7 @@ def test_what_a_library_may_have_thrown_away_unseen_is_not_lost(ahead_ms: int, l
     run.connect("c0", via="jms", checks=True, seen_when_taken=True).subscribe("c0/1", prefetch=0)
     run.post("p0/1", ttl_ms=120_000).at(1000)
     run._add(Poll, "c0", 100, consumer="c0/1", timeout_ms=100)
-    run.sample_all().leave("c0/1").rest("q0", size=0, in_flight=0, dispatched=1).close(at_ms=2000).finish()
+    run.sample_all().rest("q0", size=0, in_flight=0, dispatched=1).leave("c0/1").close(at_ms=2000).finish()
     found = run.verdicts("EXP-007", "GEN-001", "INF-004")
     assert {name for name, verdict in found.items() if verdict.verdict is VIOLATED} == (
         {"EXP-007", "GEN-001"} if lost else set()

@@ -10,10 +10,14 @@ import msgspec
 import pytest
 
 from brokerproof.conformance.corpus import programs
-from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, topics
 from brokerproof.conformance.experiment.history import Arrive, Counters, Event, History, Operate, Send, Subscribe
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
+from brokerproof.conformance.experiment.steps import Subscribe as SubscribeStep
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.mqsc import STAGING, Command, Objects
 from brokerproof.conformance.rules.judge import judge_history
@@ -257,6 +261,18 @@ def test_a_report_that_its_consumer_did_not_settle_may_come_again(redelivered: b
     events = [*history.events[: place + 1], again, *history.events[place + 1 :]]
     verdict = judged(History(history.header, events))["DLY-052"]
     assert (verdict.verdict is VerdictKind.VIOLATED) is not redelivered
+
+
+def test_each_subscriptions_copy_of_a_publication_is_told_of() -> None:
+    """Also of one that has ended when it is due."""
+    mqsc = ["ALTER QMGR DEADQ('ActiveMQ.DLQ')", "DEFINE TOPIC('t0') PMSGDLV(ALLAVAIL)"]
+    broker = BrokerSpec(generation={"delay": "ibm-mq"}, mqsc=mqsc)
+    asked = SendStep(delay_ms=60_000, headers={"JMS_IBM_Report_Exception": 117440512})
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", via="jms")]
+    steps: list[AnyStep] = [SubscribeStep(), SubscribeStep(), asked]
+    history = simulate(Program(FORMAT, broker, hosts, destinations=topics("t0"), steps=steps))
+    assert len([event for event in history.events if tells(2085)(event)]) == 2
+    assert judged(history)["DLY-052"].verdict is VerdictKind.SATISFIED
 
 
 def test_a_report_has_what_its_message_left_to_the_queue() -> None:
