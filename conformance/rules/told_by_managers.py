@@ -141,9 +141,14 @@ def _is_seen(facts: Facts, send: Send, kind: str, place: str) -> bool:
 
 
 def _soon(facts: Facts, send: Send) -> bool:
-    """Whether its delay, and a retry, were over before the drain, in which nobody listens to his reply queue."""
-    due, drain = facts.delays.due(send), facts.phases.get("drain")
-    return due is not None and drain is not None and due.span[1] + RETRY_NS < drain.t0
+    """Whether its delay, and a retry, were over before the drain, in which nobody listens to his reply queue, and that
+    queue was there until then: it goes with the connection that made it.
+    """
+    due, drain, client = facts.delays.due(send), facts.phases.get("drain"), send.client
+    if due is None or drain is None or send.event.again:
+        return False
+    gone = [one for one in (*client.ends, *client.closes) if one.t1 >= send.event.t0 and one.t0 < drain.t0]
+    return due.span[1] + RETRY_NS < drain.t0 and not gone
 
 
 def _wants(send: Send, kind: str) -> bool:
