@@ -27,6 +27,7 @@ AS_DEFINED: Final = {"JMS_IBM_MQMD_Persistence": (2, "DEFPSIST"), "JMS_IBM_MQMD_
 MODEL: Final = "SYSTEM.NDURABLE.MODEL.QUEUE"
 #: How a sender asks for reports, and what none of them is without; and for no dead letter.
 REPORT: Final = "JMS_IBM_Report_"
+EXCEPTION: Final = "JMS_IBM_Report_Exception"
 FEEDBACK: Final = "JMS_IBM_Feedback"
 DISCARD: Final = "JMS_IBM_Report_Discard_Msg"
 #: What a queue manager writes on a dead letter: why, and what its target was.
@@ -148,7 +149,7 @@ def during(tables: Tables, from_ns: int, until_ns: int) -> list[Objects | None]:
 def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> None:
     """Mark where an operator's commands may change what becomes of messages."""
     told = [event for event in history.events if type(event) is Operate and event.op == "mqsc"]
-    if not told and not tables.declared.mqsc:
+    if not told and not is_queue_manager(tables):
         return
     watched = {
         event.dest: kind_of(event.dest, tables.names) for event in history.events if isinstance(event, Subscribe)
@@ -156,7 +157,13 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
     several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
     ways = [(send, _ways(tables, send, watched)) for send in sends]
     _mark_resolved(tables, told, ways, several)
-    delayed = [name for send, names in ways if send.delay_ms or send.deliver_at_ms is not None for name in names]
+    waits = [(send, names) for send, names in ways if send.delay_ms or send.deliver_at_ms is not None]
+    for send, names in waits:
+        # What its subscriber left behind, and the report of which nothing takes, stays where it is.
+        for name in names if EXCEPTION in send.headers else ():
+            if tables.names.is_topic(name):
+                tables.marks.put(marks.MQSC, name, (send.t0, NEVER))
+    delayed = [name for _, names in waits for name in names]
     all_ = _states(tables, told)
     for event in told:
         command = Command(event.command or "")

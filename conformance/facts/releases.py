@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from brokerproof.conformance.experiment.history import Event, Leave
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import may_die
-from brokerproof.conformance.facts.managed import DISCARD, MODEL, REPORT, cancels, states
+from brokerproof.conformance.facts.managed import DISCARD, EXCEPTION, MODEL, REPORT, cancels, states
 from brokerproof.conformance.facts.mqsc import Objects, State
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, TOO_BIG, UNKNOWN
 from brokerproof.conformance.facts.rows import Copy, Destination, Send, Session
@@ -22,7 +22,6 @@ PLENTY: Final = 5000
 #: MQRO_DISCARD_MSG, MQRO_EXCEPTION.
 THROWN: Final = 0x08000000
 ASKED: Final = 0x01000000
-EXCEPTION: Final = "JMS_IBM_Report_Exception"
 #: What the suite calls the dead-letter queue.
 LETTERS: Final = "ActiveMQ.DLQ"
 #: It is put to its target, is a dead letter, is thrown away, or stays where it is.
@@ -94,6 +93,8 @@ def ending_of(tables: Tables, copy: Copy) -> Ending | None:
         return None
     if dest.topic and (subscription is None or subscription.doubtful or subscription.durable or len(send.copies) != 1):
         return None
+    if dest.topic and not send.delayed:
+        return None  # what is published at once passes no queue's attributes on its way
     if subscription is not None and all(_left_ns(tables, one) < due.span[0] for one in subscription.sessions):
         return _gone(tables, send, found[1])
     fault = _fault(tables, found[0], MODEL if dest.topic else dest.name, send.event.size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from brokerproof.conformance.facts.epochs import OVERHEAD_MIN_BYTES
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import asking
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.policy import MARK_PERCENT
 from brokerproof.conformance.facts.presence import gone_ns
@@ -263,7 +264,7 @@ def caching_stops_at_the_mark(facts: Facts, reading: Reading) -> Findings:
     elif reading.charged * 100 >= mark + 2 * largest and 100 * limit - mark >= largest:
         if used * 100 >= mark - 2 * largest:
             yield held("at-the-mark", "more had come than the mark admits")
-        elif (used + others) * 100 < mark - 2 * largest and not (others and facts.subscriptions):
+        elif (used + others) * 100 < mark - 2 * largest and not ((others and facts.subscriptions) or asking(facts)):
             yield broken("too-early", reading, why=why)
 
 

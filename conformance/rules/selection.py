@@ -9,6 +9,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import asking
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere
@@ -78,7 +79,11 @@ def _shown(facts: Facts, event: Browse) -> Findings:
     sends = [facts.sends[one] for one in event.messages if one in facts.sends]
     if facts.destination(asked.dest).kind == "dead-letters":
         return
+    # Of a report on its reply queue a browser tells no more than the body, which may be the message's.
+    told = asking(facts) if facts.destination(asked.dest).kind == "temporary" else []
     for send in sends:
+        if send in told:
+            continue
         wanted = chosen_by(asked.selector, send)
         if wanted is False:
             yield broken("unwanted", asked, send, event, why=_unwanted(send, asked.selector))

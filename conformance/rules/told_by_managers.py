@@ -95,7 +95,9 @@ class Told:
 
     def __init__(self, facts: Facts) -> None:
         self.asked = [one for one in asking(facts) if not one.refused]
-        self.reports = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
+        #: But for those that were given up at their reply queue, and came there before.
+        told = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
+        self.reports = [one for one in told if one.original_dest is None]
         self.owed: dict[tuple[str, str], list[Send]] = {}
         #: Reply queue -> how often each reason is told there, for certain.
         self.reasons: dict[str, Counter[int]] = {}
@@ -109,8 +111,8 @@ class Told:
                 if _is_seen(facts, send, kind, place) and _wants(send, kind) and _happened(facts, send, kind, mine):
                     self.owed.setdefault((kind, place), []).append(send)
                     if kind == ASKED[0]:
-                        told = [ending.reason for ending in mine if ending is not None and ending.told]
-                        self.reasons.setdefault(place, Counter()).update(told)
+                        why = [ending.reason for ending in mine if ending is not None and ending.told]
+                        self.reasons.setdefault(place, Counter()).update(why)
             if _wants(send, ASKED[0]):
                 endings += mine or [None]
         open_ = facts.restarts or any(ending is None or ending.ends == STAYS for ending in endings)
@@ -283,6 +285,8 @@ def _lacks(asked: list[Send], report: Arrive) -> str:
     persistence, priority = AS_DEFINED
     told = [one.event for one in asked]
     modes = {report.persistent if persistence in one.headers else one.persistent for one in told}
+    # What is delivered may be its dead letter, whose mode is the broker's.
+    modes |= {letter.event.persistent for one in asked for copy in one.copies.values() for letter in copy.dead_letters}
     if report.persistent not in {None, *modes}:
         return "delivery mode"
     priorities = {report.priority if priority in one.headers else one.priority for one in told}

@@ -11,12 +11,10 @@ import pytest
 
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
-from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destination, queues, topics
+from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, topics
 from brokerproof.conformance.experiment.history import Arrive, Counters, Event, History, Operate, Send, Subscribe
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import Advance as AdvanceStep
 from brokerproof.conformance.experiment.steps import AnyStep
-from brokerproof.conformance.experiment.steps import Leave as LeaveStep
 from brokerproof.conformance.experiment.steps import Operate as OperateStep
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.steps import Subscribe as SubscribeStep
@@ -263,21 +261,6 @@ def test_a_report_that_its_consumer_did_not_settle_may_come_again(redelivered: b
     events = [*history.events[: place + 1], again, *history.events[place + 1 :]]
     verdict = judged(History(history.header, events))["DLY-052"]
     assert (verdict.verdict is VerdictKind.VIOLATED) is not redelivered
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_reply_queue_goes_with_its_connection(again: bool) -> None:
-    """And the reports on it; who sends once more over another may have named the one that has gone."""
-    headers: dict[str, Any] = {"JMS_IBM_Report_Expiration": 14680064, "JMS_IBM_Report_COA": 256}
-    asked = SendStep(reply=True, life_ms=1, again=again, headers=headers)
-    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", via="jms" if again else "stomp")]
-    gone: list[AnyStep] = [] if again else [SubscribeStep(), LeaveStep(how="drop")]
-    listens = [AdvanceStep(ms=2000), SubscribeStep(dest=1, prefetch=2)]
-    places = [*queues("q0"), Destination("~c0", "temporary", host="c0")]
-    broker = BrokerSpec(generation={"delay": "ibm-mq"})
-    history = simulate(Program(FORMAT, broker, hosts, destinations=places, steps=[asked, *gone, *listens]))
-    assert not any(tells(259)(event) or tells(258)(event) for event in history.events)
-    assert judged(history)["DLY-052"].verdict is not VerdictKind.VIOLATED
 
 
 def test_each_subscriptions_copy_of_a_publication_is_told_of() -> None:
