@@ -14,12 +14,12 @@ from brokerproof.conformance.facts.absence import drained
 from brokerproof.conformance.facts.expiration import dead, death_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, TARGET, asking, states
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
 from brokerproof.conformance.facts.mqsc import Objects, Value
 from brokerproof.conformance.facts.queue_managers import FULL, INHIBITED, NAMES, OF_A_QUEUE, TOO_BIG
 from brokerproof.conformance.facts.releases import PLENTY, PUT, STAYS, Ending, endings_of, number, takes_letters
-from brokerproof.conformance.facts.rows import Delivery, Send
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.rows import Copy, Delivery, Send
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.rules.delay_mq import is_managed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
@@ -97,7 +97,7 @@ class Told:
         self.asked = [one for one in asking(facts) if not one.refused]
         #: But for those that were given up at their reply queue, and came there before.
         told = [one for one in facts.ghosts if FEEDBACK in (one.headers or {})]
-        self.reports = [one for one in told if one.original_dest is None]
+        self.reports = [one for one in told if one.original_dest is None or REASON in (one.headers or {})]
         self.owed: dict[tuple[str, str], list[Send]] = {}
         #: Reply queue -> how often each reason is told there, for certain.
         self.reasons: dict[str, Counter[int]] = {}
@@ -162,19 +162,30 @@ def _happened(facts: Facts, send: Send, kind: str, endings: list[Ending | None])
     if kind == ASKED[0]:
         return any(ending is not None and ending.told for ending in endings)
     copies = list(send.copies.values()) if send.dest.kind == "queue" and send.event.tx is None else []
+    drain = facts.phases.get("drain")  # its target may have taken it that late, or nobody have looked at it before
+    soon_ns = NEVER if drain is None or "reply-to" not in send.event.headers else drain.t0 - RETRY_NS
     if kind == ASKED[1]:
-        letters_ = [letter.event.cause or "" for copy in copies for letter in copy.dead_letters]
-        return any("xpired" in cause for cause in letters_)
+        letters_ = [(copy, letter.event) for copy in copies for letter in copy.dead_letters]
+        died = [(copy, one) for copy, one in letters_ if "xpired" in (one.cause or "")]
+        return any(one.t1 < soon_ns or _is_swept(facts, copy, soon_ns) for copy, one in died)
     if kind == ASKED[2]:
         now = send.confirmed and not send.delayed and len(copies) == 1
-        drain = facts.phases.get("drain")  # its target may have taken it that late
-        soon_ns = NEVER if drain is None or "reply-to" not in send.event.headers else drain.t0 - RETRY_NS
         came = now or any(one.event.t1 < soon_ns for copy in copies for one in copy.deliveries)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
         isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in ended
     )
+
+
+def _is_swept(facts: Facts, copy: Copy, until_ns: int) -> bool:
+    """Whether a sweep had come to a message by then that had died on its queue, for certain, and in memory."""
+    period_ns, death = copy.dest.applied.expire_period_ms * NS_PER_MS, death_of(facts, copy.send)
+    from_ns = until_ns - 2 * period_ns
+    if period_ns <= 0 or from_ns < copy.send.accepted[1] or death is None or copy.deliveries:
+        return False
+    scarce = facts.marks.on(copy.dest.name, (copy.send.event.t0, until_ns)) & (MEMORY | LIMIT)
+    return not scarce and dead(facts, death, from_ns, from_ns)
 
 
 def run(facts: Facts) -> list[Told]:
@@ -264,11 +275,12 @@ def _wrong(facts: Facts, told: Told, report: Arrive) -> str:
     if lacks := _lacks(asked, report):
         return f"none of these messages had its {lacks}"
     again = [one for one in told.reports if (one.message, _kind(one)) == (report.message, kind)]
-    several = [one for one in again if not one.redelivered]  # its consumer may have left before it settled one
+    # Its consumer may have left before it settled one, or before its application was given it.
+    several = max(Counter(one.consumer for one in again if not one.redelivered).values(), default=0)
     # Of a publication each subscription's copy is told of, also of one that has ended since.
     counted = report.message and not asked[0].dest.topic and not facts.restarts
-    if counted and len(several) > max(1, len(asked[0].copies)):
-        return f"it was told {len(several)} times"
+    if counted and several > max(1, len(asked[0].copies)):
+        return f"it was told {several} times"
     return "" if any(_shows(one, report, kind) for one in asked) else "it shows not as much as was asked for"
 
 
