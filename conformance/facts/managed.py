@@ -157,6 +157,9 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
     several = [name for name, kind in watched.items() if kind in {"pattern", "temporary", "dead-letters"}]
     ways = [(send, _ways(tables, send, watched)) for send in sends]
     _mark_resolved(tables, told, ways, several)
+    for send, _ in ways:
+        if "reply-to" in send.headers and any(name.startswith(REPORT) for name in send.headers):
+            tables.marks.put(marks.REPEATED, f"~{send.host}", (send.t0, NEVER))  # its reports come there
     waits = [(send, names) for send, names in ways if send.delay_ms or send.deliver_at_ms is not None]
     for send, names in waits:
         # What its subscriber left behind, and the report of which nothing takes, stays where it is.

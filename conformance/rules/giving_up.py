@@ -324,8 +324,14 @@ def _failed(facts: Facts, delivery: Delivery) -> bool:
 def _rejection(facts: Facts, delivery: Delivery) -> Nack | None:
     """The rejection that put it back for certain, by itself or with a transaction."""
     nacks = [event for event in delivery.settlements if isinstance(event, Nack)]
-    committed = [one for one in nacks if one.tx is not None and facts.transactions[one.tx].committed]
+    committed = _committed(facts, delivery)
     return committed[-1] if committed else nacks[-1] if delivery.requeued or _came_after(delivery, nacks) else None
+
+
+def _committed(facts: Facts, delivery: Delivery) -> list[Nack]:
+    """Its rejections in transactions that were committed."""
+    nacks = [event for event in delivery.settlements if isinstance(event, Nack) and event.tx is not None]
+    return [one for one in nacks if facts.transactions[one.tx or ""].committed]
 
 
 def _came_after(delivery: Delivery, nacks: list[Nack]) -> bool:
@@ -436,7 +442,7 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     if not copy.rejected and not any(isinstance(event, Nack) for event in settlements):
         return failures(copy)
     drain, unseen = facts.phases.get("drain"), any(one.seen_when_taken for one in traits)
-    again = any(one.rollbacks for one in copy.deliveries)
+    again = any(one.rollbacks > len(_committed(facts, one)) for one in copy.deliveries)
     if "requeue" not in facts.header.capabilities or drain is None or unseen or again:
         return NEVER
     until_ns = copy.dead_letters[0].event.t1 if _LOSSES in facts.header.capabilities else drain.t0

@@ -172,7 +172,9 @@ def _happened(facts: Facts, send: Send, kind: str, endings: list[Ending | None])
         now = send.confirmed and not send.delayed and len(copies) == 1
         came = now or any(one.event.t1 < soon_ns for copy in copies for one in copy.deliveries)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
-    ended = [one for copy in copies for delivery in copy.deliveries for one in delivery.settlements]
+    # What an operator took away meanwhile is not there to be deleted.
+    kept = [copy for copy in copies if not copy.dest.purges]
+    ended = [one for copy in kept for delivery in copy.deliveries for one in delivery.settlements]
     return "reply-to" not in send.event.headers and any(
         isinstance(one, Ack) and one.result == "ok" and one.tx is None for one in ended
     )

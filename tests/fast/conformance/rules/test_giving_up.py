@@ -313,7 +313,7 @@ def rejected(times: int, *, tx: bool = False, answers: bool = True, **fields: An
     return story
 
 
-@pytest.mark.parametrize(("times", "verdict"), [(3, HOLDS), (4, FAILS)])
+@pytest.mark.parametrize(("times", "verdict"), [(1, FAILS), (3, HOLDS), (4, FAILS)])
 @pytest.mark.parametrize("tx", [False, True])
 def test_rejections_count_in_transactions_too(times: int, verdict: VerdictKind, tx: bool) -> None:
     story = rejected(times, tx=tx).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
