@@ -245,7 +245,7 @@ def _is_mixed(transaction: Transaction | None) -> bool:
 
 def _operate(tables: Tables, event: Operate) -> str:
     if event.op == "mqsc":
-        return own_reason(tables, event)
+        return own_reason(tables, event) if is_queue_manager(tables) else "it is no queue manager"
     for name in (event.dest, event.to) if event.op == "move" else (event.dest,) if event.dest else ():
         dest = tables.destinations.get(name)
         aliased = tables.marks.spans(marks.RESOLVED, name)
