@@ -22,13 +22,23 @@ from brokerproof.conformance.rules.areas import RULES
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import expected
 from brokerproof.conformance.worlds.simulated.world import SimulatedWorld
-from tests.false_positives.programs import acknowledging, chaos, concurrent, mixed, networked
+from tests.false_positives.programs import (
+    acknowledging,
+    chaos,
+    concurrent,
+    crossed,
+    mixed,
+    networked,
+    reporting,
+)
 from tests.false_positives.weakening import WEAKENINGS, weakened
 
 MAKERS: Final[dict[str, Callable[[int], Program]]] = {
     "mixed": mixed,
     "acknowledging": acknowledging,
     "concurrent": concurrent,
+    "crossed": crossed,
+    "reporting": reporting,
     "plain": program_for_seed,
     "networked": networked,
     "chaos": chaos,

@@ -2,7 +2,8 @@
 
 ``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
 seed's program; ``networked`` plays it over two brokers, if it can be; ``chaos`` has faults at any place;
-``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets several hosts go on
+``crossed`` plays two seeds' steps by turns on a broker that has both's options; ``reporting`` asks a queue manager for
+reports of anything; ``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets several hosts go on
 at once. Like every program they are right: what cannot be done is skipped.
 """
 
@@ -38,6 +39,17 @@ from brokerproof.conformance.generate.programs import program_for_seed, shape_of
 
 #: Steps that few programs have.
 RARE: Final = tuple(step for step in REGISTRY if step.feature)
+#: How far the other program of a cross is; of how many seeds one makes a queue manager.
+OTHERS: Final = 3_000_000
+QUEUE_MANAGERS: Final = 20
+#: What asks for a report, without the body; with some of it it is 3, with all of it 7 times that.
+REPORTS: Final = {
+    "JMS_IBM_Report_Exception": 0x01000000,
+    "JMS_IBM_Report_Expiration": 0x00200000,
+    "JMS_IBM_Report_COA": 0x100,
+    "JMS_IBM_Report_COD": 0x800,
+    "JMS_IBM_Report_Pass_Correl_ID": 0x40,
+}
 _TTLS_MS: Final = (0, 120_000, 5, 20)
 
 
@@ -54,6 +66,44 @@ def mixed(seed: int) -> Program:
         kind = chance.choice(RARE)
         steps.insert(chance.randint(0, len(steps)), kind.draw(chooser, shape))
     return program.with_steps(steps)
+
+
+def crossed(seed: int) -> Program:
+    """Two seeds' programs in one: options that neither has beside the other's steps."""
+    program, other = program_for_seed(seed), without_network(program_for_seed(seed + OTHERS))
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    mine, theirs = (msgspec.to_builtins(one.broker) for one in (program, other))
+    spec = mine | {name: value for name, value in theirs.items() if name not in mine or chance.random() < 0.3}
+    if spec.get("generation", {}).get("delay") != "ibm-mq":
+        spec.pop("mqsc", None)
+    names, hosts = {one.name for one in program.destinations}, {"", *(host.name for host in program.hosts)}
+    more = [one for one in other.destinations if one.name not in names and one.host in hosts]
+    steps: list[AnyStep] = []
+    ahead = [list(program.steps), list(other.steps)]
+    while any(ahead):
+        rest = ahead[chance.random() * sum(map(len, ahead)) >= len(ahead[0])]
+        steps += [rest.pop(0) for _ in range(min(len(rest), chance.randint(1, 4)))]
+    broker = msgspec.convert(spec, BrokerSpec)
+    program = msgspec.structs.replace(program, broker=broker, destinations=[*program.destinations, *more])
+    return program.with_steps(steps[: chance.choice((15, 30, 60, 90))])
+
+
+def reporting(seed: int) -> Program:
+    """The first program of a queue manager from a seed's on, in which most messages ask for reports."""
+    first = seed * QUEUE_MANAGERS
+    found = (program_for_seed(one) for one in range(first, first + QUEUE_MANAGERS))
+    program = next((one for one in found if one.broker.generation.get("delay") == "ibm-mq"), program_for_seed(first))
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+
+    def asking(step: AnyStep) -> AnyStep:
+        if isinstance(step, Parallel):
+            return msgspec.structs.replace(step, of=[[asking(one) for one in line] for line in step.of])
+        if not isinstance(step, Send) or chance.random() < 0.3:
+            return step
+        asked = {name: bit * chance.choice((1, 3, 7)) for name, bit in REPORTS.items() if chance.random() < 0.5}
+        return msgspec.structs.replace(step, headers=step.headers | asked, reply=chance.random() < 0.6)
+
+    return program.with_steps([asking(step) for step in program.steps])
 
 
 def chaos(seed: int) -> Program:
