@@ -8,6 +8,7 @@ import msgspec
 
 from brokerproof.conformance.experiment.configuration import BrokerSpec, PolicySpec, RedeliverySpec
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS, Destinations, is_pattern, own_dead_letters_of
+from brokerproof.conformance.experiment.policies import entry_for
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.reference_broker.core.config import (
     AdvisoryOptions,
@@ -151,10 +152,22 @@ def broker_config(program: Program, name: str = "") -> BrokerConfig:
         fields["timestamping"] = TimeStamping(**_said(spec.timestamping))
     return BrokerConfig(
         name=name or program.broker_host().name,
-        destinations=[_entry(entry) for entry in spec.policies],
+        destinations=[_entry(entry) for entry in (*spec.policies, *_policies_of_virtual_topics(program))],
         monitor=Monitor(**monitor_settings(spec)),
         **fields,
     )
+
+
+def _policies_of_virtual_topics(program: Program) -> list[PolicySpec]:
+    """What a pattern says of a name, said of what ActiveMQ makes of it, where that has more elements than the name."""
+    dests = Destinations(program.destinations)
+    names = Names(dests)
+    found: dict[str, PolicySpec] = {}
+    for one in (part for dest in program.destinations for part in (dest, *dest.of)):
+        entry = entry_for(program.broker, one.name, topic=dests.is_topic(one.name))
+        if entry is not None and "*" in entry.match and dests.virtual_topic(one.name):
+            found[one.name] = msgspec.structs.replace(entry, match=names.physical(one.name))
+    return list(found.values())
 
 
 def _entry(spec: PolicySpec) -> DestinationPolicy:

@@ -52,7 +52,10 @@ def repeated(tables: Tables, first: Delivery, second: Delivery) -> bool:
     if first.dest.applied.entry.redelivery is not None and gave_up(first):
         return False
     # Where a rejection is not the end, the broker may try again; one session may have rejected either of two.
-    for delivery in (first, second) if one is other else (first,):
+    meant = [first, second] if one is other else [first]
+    if first.event.message in one.twins:  # or another copy of it
+        meant = [delivery for delivery in one.deliveries if delivery.event.message == first.event.message]
+    for delivery in meant:
         for event in delivery.settlements:
             was_end = delivery.state == SETTLED and delivery.settlements[-1] is event
             if isinstance(event, Nack) and not (was_end or _is_undone(tables, event)) and event.t0 <= second.event.t1:

@@ -19,7 +19,7 @@ from typing import Final
 from brokerproof.conformance.experiment.configuration import MonitorSpec
 from brokerproof.conformance.experiment.history import Closed, Connect, Event
 from brokerproof.conformance.facts.rows import Client
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, touches
 from brokerproof.conformance.facts.stalls import Stall
 from brokerproof.conformance.facts.tables import Tables
 
@@ -187,6 +187,11 @@ class Connection:
                 self.client_close = event
         elif self.broker_close is None:
             self.broker_close = event
+
+    def was_crowded(self, limits: Limits, close: Closed) -> bool:
+        """Whether a line of limited bandwidth was busy, until its end, for as long as a monitor waits."""
+        long = [one for one in self.client.busy if one[1] - one[0] >= limits.low_ns]
+        return touches(long, (self.connect.t0, close.t1))
 
     def silences(self, toward: str, limits: Limits) -> list[Silence]:
         """What was silent in one direction, oldest first."""

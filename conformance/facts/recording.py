@@ -93,11 +93,11 @@ Handler = Callable[[Any], None]
 
 def record(history: History, tables: Tables) -> None:
     """Fill the tables of a run, before any tightening."""
-    announced, changes = dict[str, SendEvent](), False
+    announced, crossed, changes = dict[str, SendEvent](), dict[str, list[SendEvent]](), False
     for event in history.events:
         if type(event) is SendEvent:
-            if event.message:
-                announced.setdefault(event.message, event)
+            if event.message and announced.setdefault(event.message, event).dest != event.dest and event.network:
+                crossed.setdefault(event.message, []).append(event)
         elif type(event) is Commit:
             tables.commits[event.tx] = event
         elif type(event) is Operate:
@@ -108,7 +108,7 @@ def record(history: History, tables: Tables) -> None:
     mark_commands(tables, history, announced.values())
     tables.blocks = may_block(tables, announced.values(), changes)
     mark_slow_links(tables, history)
-    handlers = Recording(tables, announced).handlers()
+    handlers = Recording(tables, announced, crossed).handlers()
     requests = Requests(tables)
     begun = sorted(announced.values(), key=lambda event: -event.t0)
     for event in history.events:
@@ -126,11 +126,13 @@ def record(history: History, tables: Tables) -> None:
 class Recording:
     """The pass. ``tables`` is what it fills."""
 
-    def __init__(self, tables: Tables, announced: dict[str, SendEvent]) -> None:
+    def __init__(self, tables: Tables, announced: dict[str, SendEvent], crossed: dict[str, list[SendEvent]]) -> None:
         self.tables = tables
         self._attachments = Attachments(tables)
         #: Message -> the event of its send, which may still be to come in the order of the history.
         self._announced = announced
+        #: The same of its other copies that a bridge brings.
+        self._crossed = crossed
         self._expired_ack_settles = surely_believes_clients(tables.declared, simulated=tables.simulated)
 
     def handlers(self) -> dict[type[Event], Handler]:
@@ -231,7 +233,7 @@ class Recording:
                 tables.delayed.append(send)
             if send.mortal:
                 tables.mortal.append(send)
-            for part in tables.parts(event):
+            for part in (part for one in (event, *self._crossed.get(message, ())) for part in tables.parts(one)):
                 if part.name in send.copies:
                     tables.marks.put(marks.REPEATED, part.name, (event.t0, NEVER))
                 elif not part.topic:

@@ -71,6 +71,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
         is_the_loss = isinstance(one, Leave) and one.how == "drop" and one.t1 == event.t1
         if begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) and not is_the_loss:
             return "its client ended it"
+    if facts.blocks and len(begun) > 1:
+        return "what had waited for room on its former connection may have kept that there"
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
     disturbed = client.stalled(*span) or facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)

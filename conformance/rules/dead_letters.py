@@ -178,7 +178,7 @@ def unshared(facts: Facts) -> list[Copy]:
     found: list[Copy] = []
     for dest in facts.destinations.values():
         if dest.kind != "dead-letters" and not dest.applied.is_shared():
-            found += dest.copies
+            found += [copy for copy in dest.copies if not _is_managed(facts, copy)]
     return found
 
 
@@ -210,8 +210,11 @@ def excluded(facts: Facts) -> list[Copy]:
         elif not applied.keeps_dead_letter(persistent=False, expired=True):
             found += [copy for copy in dest.copies if not copy.send.event.persistent]
     # What a queue manager cannot put to its target when the delay is over has a dead letter by rules of its own.
-    managed = facts.declared.generation.get("delay") == "ibm-mq"
-    return [copy for copy in found if not (managed and copy.send.delayed)]
+    return [copy for copy in found if not _is_managed(facts, copy)]
+
+
+def _is_managed(facts: Facts, copy: Copy) -> bool:
+    return copy.send.delayed and facts.declared.generation.get("delay") == "ibm-mq"
 
 
 def excluded_from_shared(facts: Facts) -> list[Copy]:

@@ -190,7 +190,7 @@ def short_stall_closes_nothing(_facts: Facts, link: Link) -> Findings:
             yield broken("closed", *silence.stalls, close, why=why, slack_ns=longest_ns - limits.low_ns)
 
 
-_LATE = "the broker itself had been silent, or nothing had come to it: a machine was late"
+_LATE = "the broker itself had been silent, or nothing had come to it: a machine was late, or a slow line was full"
 
 
 def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
@@ -218,12 +218,6 @@ def _stood_still(facts: Facts, link: Link, close: Closed) -> bool:
     return bool(seen) and (seen[0].idle_ns or 0) > link.client.gap_ns
 
 
-def _was_crowded(connection: Connection, limits: Limits, close: Closed) -> bool:
-    """Whether a line of limited bandwidth was busy for as long as a monitor waits, until its end."""
-    lines = [(low, high) for low, high in connection.client.busy if high - low >= limits.low_ns]
-    return touches(lines, (connection.connect.t0, close.t1))
-
-
 def _answered_late(facts: Facts, close: Closed, low_ns: int) -> bool:
     """Whether the broker took half as long as a monitor waits to answer somebody, in the silence before a close."""
     since_ns = close.t0 - max(close.idle_ns or 0, low_ns)
@@ -240,10 +234,8 @@ def healthy_link_stays(facts: Facts, link: Link) -> Findings:
             continue
         if close is not None and all(one is not None for _, _, one in link.ends()):
             yield unsure(close, why="both ends heard nothing: what is between them stood still")
-        elif close is not None and _stood_still(facts, link, close):
+        elif close is not None and (_stood_still(facts, link, close) or connection.was_crowded(limits, close)):
             yield unsure(close, why=_LATE)
-        elif close is not None and _was_crowded(connection, limits, close):
-            yield unsure(close, why="what its client had sent before, perhaps over another connection, filled the line")
         elif close is not None:
             why = f"nothing was stalled toward the {end} since the handshake"
             yield broken("closed", connection.connect, close, why=why)

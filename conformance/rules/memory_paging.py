@@ -244,7 +244,7 @@ def caching_stops_at_the_mark(facts: Facts, reading: Reading) -> Findings:
     """Caching stops at the high-water mark and returns when the cursor has been emptied."""
     dest, used = reading.dest, reading.event.memory_bytes or 0
     broker_limit = facts.declared.memory_limit_bytes
-    if dest is None or may_die(facts, dest.sends[0]):
+    if dest is None or not dest.sends or may_die(facts, dest.sends[0]):
         return
     if dest.topic:
         yield from _is_past(facts, reading)

@@ -48,7 +48,7 @@ def returns(facts: Facts) -> list[Return]:
         return found
     for one in facts.subscriptions:
         down = down_after(facts, one.begin.t1) if one.begin is not None and one.durable and not one.doubtful else None
-        if down is None or one.sessions[0].wild:
+        if down is None or one.sessions[0].wild or one.sessions[0].dest.kind == "advisory":  # nobody need keep these
             continue
         until_ns = min(one.sure_ns, scarce_ns(facts, one.sessions[0].dest))
         back = [session for session in one.sessions if session.opened[0] >= down.t1]

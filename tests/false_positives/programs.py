@@ -1,10 +1,10 @@
 """Programs that people may write and no generator draws.
 
 ``mixed`` puts the rare steps (operators, restarts, probes, pauses, acknowledgements of any type) at any place of a
-seed's program; ``networked`` plays it over two brokers, if it can be; ``chaos`` has faults at any place;
-``crossed`` plays two seeds' steps by turns on a broker that has both's options; ``reporting`` asks a queue manager for
-reports of anything; ``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets several hosts go on
-at once. Like every program they are right: what cannot be done is skipped.
+seed's program; ``networked`` plays it over two brokers, if it can be; ``chaos`` has faults at any place; ``crossed``
+plays two seeds' steps by turns on a broker that has both's options; ``reporting`` asks a queue manager for reports of
+anything; ``acknowledging`` is made of sends, takes and acknowledgements past the library; ``concurrent`` lets several
+hosts go on at once. Like every program they are right: what cannot be done is skipped.
 """
 
 from __future__ import annotations
