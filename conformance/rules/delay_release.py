@@ -17,7 +17,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import scarce
-from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import LATE, RETURNED, Copy, Delivery, Destination, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span, ms
 from brokerproof.conformance.facts.strains import strained
 from brokerproof.conformance.rules.delay import FAULTS, due_to, in_time, listeners, queue_waits
@@ -238,7 +238,8 @@ def at_most_once(facts: Facts, copy: Copy) -> Findings:
         settlement = first.settlement
         if settlement is not None and settled(facts, first):
             gone_ns = min(gone_ns, settlement.t1)
-        if gone_ns < second.event.t0 or repeated(facts, first, second):
+        again = gone_ns < second.event.t0 and second.state != LATE  # to who had left it was on its way before
+        if again or repeated(facts, first, second):
             yield broken("twice", send, first, second, why="it can have come back in no way")
             return
     due = facts.delays.due(send)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
-from brokerproof.conformance.experiment.history import Ack, Arrive
+from brokerproof.conformance.experiment.history import Ack, Arrive, Nack
 from brokerproof.conformance.facts.absence import drained, ended, unexplained
 from brokerproof.conformance.facts.clock import NO_EVENT, RATE_PPM
 from brokerproof.conformance.facts.contents import differences
@@ -207,8 +207,10 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
 
 
 def _is_back(letter: Delivery) -> bool:
-    """Whether a dead letter came back from the consumer that had it, or may have."""
+    """Whether a dead letter came back from the consumer that had it, or may have, or died once more there."""
     session = letter.session
+    if isinstance(letter.settlement, Nack):
+        return True
     late = letter.state == LATE and session.ack != "auto"  # it had left when it got it
     doubtful = letter.state == DOUBTFUL and session.end != ""
     return late or doubtful or letter.state == RETURNED or not session.known
