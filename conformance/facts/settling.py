@@ -259,7 +259,11 @@ def failures(copy: Copy) -> int:
     sessions = [*sessions_of(copy), *(session for dest in moved.values() for session in dest.sessions)]
     gone = sum(since_ns <= one.ended_ns and (one.end != "" or one.lost_ns < NEVER) for one in sessions)
     again = len(copy.deliveries) - len({delivery.session.name for delivery in copy.deliveries})
-    return max([gone + again, *told]) + sum(delivery.rollbacks + delivery.requeued for delivery in copy.deliveries)
+    return max([gone + again, *told]) + sum(one.rollbacks + _was_rejected(one) for one in copy.deliveries)
+
+
+def _was_rejected(delivery: Delivery) -> bool:
+    return delivery.requeued or any(isinstance(event, Nack) and event.tx is None for event in delivery.settlements)
 
 
 def spend(tables: Tables, copy: Copy) -> None:
@@ -349,8 +353,10 @@ def come_back(tables: Tables, delivery: Delivery) -> None:
 
 
 def requeue(tables: Tables, delivery: Delivery, event: Nack) -> bool:
-    """Whether a rejection puts it back for certain: then the broker delivers it again."""
-    answered = event.result == "ok" and event.tx is None and delivery.session.traits.awaits_receipt
+    """Whether a rejection puts it back for certain: then the broker delivers it again. Also one without an answer does,
+    or else the end of its session; only how often the broker counts that is not known.
+    """
+    answered = event.result == "ok" and event.tx is None
     mine = delivery.state == HELD and not delivery.session.end and not delivery.is_dead_letter
     if "requeue" not in tables.header.capabilities:
         return False
@@ -360,7 +366,7 @@ def requeue(tables: Tables, delivery: Delivery, event: Nack) -> bool:
         return False
     _stir(delivery)
     _return(delivery)
-    delivery.requeued = True
+    delivery.requeued = delivery.session.traits.awaits_receipt
     spend(tables, delivery.copy)
     _wait_again(tables, delivery)
     return True

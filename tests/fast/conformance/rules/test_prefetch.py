@@ -238,3 +238,13 @@ def test_a_deaf_neighbour_delays_nobody(dispatch: str, late: bool) -> None:
         story.arrive("c1/1", "p0/1").wait(5000).resume("c0")
     wanted = SILENT if dispatch == "sync" else FAILS if late else HOLDS
     assert story.rest(size=1).end().verdicts("PRE-011")["PRE-011"].verdict is wanted
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_was_rejected_holds_no_slot_once_nothing_moves(answers: bool) -> None:
+    """Also without an answer to the rejection (AMQP 0-9-1): it was read, or its session has ended."""
+    story = Builder("live").connect("p0").connect("c0", awaits_receipt=answers)
+    story.header = replace(story.header, capabilities=[*story.header.capabilities, "requeue"])
+    story.send("p0/1").send("p0/2").send("p0/3").subscribe("c0/1", prefetch=2, ack="individual")
+    story.arrive("c0/1", "p0/1", "p0/2").nack("c0/1", "p0/1").nack("c0/1", "p0/2").wait(5000)
+    assert kinds(story.rest("q0", size=3, in_flight=0))["PRE-002"] is FAILS
