@@ -47,7 +47,7 @@ class Amqp091Agent(AsyncAgent):
     name = "amqp091/1"
     kind = "amqp091"
     capabilities = ("prefetch", "nack", "lifetimes", "transactions", "default-prefetch", "headers")
-    traits = Traits(settles_on_write=True, transaction_scope="session")
+    traits = Traits(settles_on_write=True, transaction_scope="session", beats_twice=True, beats_in_seconds=True)
     fields = frozenset({"correlation-id", "type"})
 
     def __init__(self, requests: int, answers: int) -> None:

@@ -38,7 +38,9 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``whole_seconds``: its protocol tells a time to live in seconds, and a broker may count them by a clock of whole
       seconds: a message lives up to one longer (MQTT 5).
     * ``anonymous``: its connections bear no name of the client's: no broker knows two of them to be one client's.
-    * ``beats_twice``: it sends a heart-beat twice in each period that it has promised, from the hello on (STOMP).
+    * ``beats_twice``: it sends a heart-beat twice in each period that it has promised, from the hello on.
+    * ``beats_in_seconds``: heart-beats are agreed on in whole seconds, from the hello on, and its end gives up when it
+      has heard nothing for two intervals (AMQP 0-9-1, 4.2.7).
     * ``broker_waits_ms``: so long the broker waits for a sign of life, as it said itself, whatever was asked for; 0:
       for ever (AMQP 1.0, 2.4.5).
     """
@@ -60,6 +62,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     resumes: bool = False
     whole_seconds: bool = False
     beats_twice: bool = False
+    beats_in_seconds: bool = False
     anonymous: bool = False
     broker_waits_ms: int | None = None
 

@@ -72,9 +72,10 @@ class Limits:
         grace: float | None = None,
         *,
         beats_twice: bool = False,
+        in_seconds: bool = False,
     ) -> None:
-        """``grace``: after how many STOMP periods silence is enough, if its documentation says so. ``beats_twice``: so
-        the other end does, in each period that it promised.
+        """``grace``: after how many periods of STOMP or AMQP 0-9-1 silence is enough, if its documentation says so.
+        ``beats_twice``: so the other end does, in each period that it promised. ``in_seconds``: as in AMQP 0-9-1.
         """
         read_ms, read_ns = monitor.read_ms, monitor.read_ms * NS_PER_MS
         third_ms = read_ms // 3 if read_ms > 3 else read_ms
@@ -90,6 +91,11 @@ class Limits:
             self.high_ns = read_ns + read_ns // 10
             # STOMP beats twice per promised period, which is half of R.
             self.gap_ns = max(third_ms, (read_ms // 2 + 1) // 2) * NS_PER_MS
+        elif in_seconds:
+            beat_ns = max(1, round(monitor.initial_delay_ms / 1000)) * 1000 * NS_PER_MS
+            self.delay_ns = self.delay_low_ns = self.beats_after_ns = 0
+            self.gap_ns = beat_ns // (1 + beats_twice)
+            self.low_ns, self.high_ns = int((grace or 1) * beat_ns), 3 * beat_ns
         elif via == "jms":
             self.gap_ns = 2 * third_ms * NS_PER_MS
             self.low_ns = 2 * read_ns if generation == "classic" else read_ns
@@ -107,6 +113,18 @@ class Limits:
     def watches_health(self) -> bool:
         """Whether a healthy link is safe for certain: its longest pause is shorter than the limit."""
         return self.gap_ns + self.late_ns < self.low_ns
+
+
+def surely_beats(tables: Tables, client: Client) -> bool:
+    """Whether what a client says of itself came in time for certain, so that no broker may take it for silent."""
+    monitor, traits, declared = tables.declared.monitor.get(client.name), client.traits, tables.declared
+    if monitor is None or not traits.beats_twice or client.stalls or tables.pauses or tables.strains:
+        return False
+    limits = Limits(
+        monitor, declared.generation.get("monitor", ""), client.via, tables.rate, 0, declared.heart_beat_grace,
+        beats_twice=True, in_seconds=traits.beats_in_seconds,
+    )  # fmt: skip
+    return limits.watches_health()
 
 
 class Silence:

@@ -14,7 +14,7 @@ from brokerproof.conformance.experiment.history import (
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.links import is_inactivity
+from brokerproof.conformance.facts.links import is_inactivity, surely_beats
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.presence import is_bereft
 from brokerproof.conformance.facts.rows import Client, Session
@@ -51,7 +51,8 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
     if event.reason.startswith(PROTOCOL_BROKEN):
         return "its client ended it"  # it could not read on (GEN-144)
     # The words of a real broker's monitor may be others.
-    silent = is_inactivity(event) or (client.name in facts.declared.monitor and not facts.simulated)
+    watched = client.name in facts.declared.monitor and not facts.simulated and not surely_beats(facts, client)
+    silent = is_inactivity(event) or watched
     if not begun or begun[-1].result != "ok" or silent:
         return "a peer was silent, or nobody saw it begin"
     span = (begun[-1].t0, event.t1)

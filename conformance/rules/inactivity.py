@@ -29,6 +29,8 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule, uns
 SILENT_NS = 1_000_000_000
 #: Messages of this size may take long.
 LARGE_BYTES = 64 * 1024
+#: For so many heart-beat intervals a client of AMQP 0-9-1 hears nothing before it gives its broker up (4.2.7).
+INTERVALS = 2
 
 
 class Link:
@@ -40,9 +42,11 @@ class Link:
         via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
         ours, theirs = ends
         self.connection = connection
-        rate, jitter_ns, twice = facts.rate, connection.jitter_ns, connection.client.traits.beats_twice
-        self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice)
-        self.client = Limits(theirs, generation if facts.simulated else "", via, rate, jitter_ns)
+        rate, jitter_ns, traits = facts.rate, connection.jitter_ns, connection.client.traits
+        twice, seconds = traits.beats_twice, traits.beats_in_seconds
+        self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice, in_seconds=seconds)
+        own, patience = generation if facts.simulated else "", INTERVALS if seconds else None
+        self.client = Limits(theirs, own, via, rate, jitter_ns, patience, in_seconds=seconds)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
         """(which end, its limits, its close for silence)."""
