@@ -114,24 +114,27 @@ def _may_be_late(facts: Facts, copy: Copy, session: Session) -> bool:
 @rule("GEN-051", over=durable_copies, handles=but("redelivery", "operator"))
 def left_comes_again(facts: Facts, copy: Copy) -> Findings:
     """What a durable subscriber had and left unsettled comes again when a subscriber is back."""
-    one, last = copy.subscription, copy.deliveries[-1]
+    one = copy.subscription
     for first in copy.deliveries[:-1]:
         if came_back(first):
             how = "closed" if first.session.end == "close" else "lost its connection"
             yield held("again", f"its subscriber {how}")
     if one is None or one.doubtful or one.sessions[0].wild or copy.dead_letters or may_be_given_up(copy):
         return
-    undone_ns = max(_undone_ns(facts, delivery) for delivery in copy.deliveries)
-    until_ns = min(one.sure_ns, scarce_ns(facts, one.sessions[0].dest))
-    for session in one.sessions:
-        # It was let in, so the one before it had gone.
-        later = session is not last.session and session.opened[0] >= last.event.t1
-        rests = [ns for ns in roomy_ns(facts, session)[-1:] if undone_ns <= ns < until_ns] if later else []
-        if not rests or not owed(facts, copy.send, rests[0]) or not surely_wants(session, copy.send):
-            continue
-        if not any(may_have_swallowed(facts, other, copy.send) for other in one.sessions):
-            yield broken("lost", last, last.session, session, why=f"it had not come again at rest at {ms(rests[0])}")
-            return
+    if any(may_have_swallowed(facts, other, copy.send) for other in one.sessions):
+        return
+    undone_ns, until_ns = 0, min(one.sure_ns, scarce_ns(facts, one.sessions[0].dest))
+    for last, after in zip(copy.deliveries, [*copy.deliveries[1:], None], strict=True):
+        undone_ns = max(undone_ns, _undone_ns(facts, last))
+        for session in one.sessions:
+            # It was let in, so the one before it had gone; or it got it in the end.
+            later = session.opened[0] >= last.event.t1 and session not in {last.session, after and after.session}
+            end_ns = until_ns if after is None else min(until_ns, after.event.t0)
+            rests = [ns for ns in roomy_ns(facts, session)[-1:] if undone_ns <= ns < end_ns] if later else []
+            if rests and owed(facts, copy.send, rests[0]) and surely_wants(session, copy.send):
+                why = f"it had not come again at rest at {ms(rests[0])}"
+                yield broken("lost", last, last.session, session, why=why)
+                return
 
 
 def _undone_ns(facts: Facts, delivery: Delivery) -> int:

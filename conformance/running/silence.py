@@ -187,8 +187,12 @@ class Voices:
 
     def hear(self, result: RunResult) -> None:
         """One more run; ``result.lost`` is what ``lost_voice`` found."""
+        refused = result.history is None
         for verdict in result.verdicts:
-            if verdict.verdict is not VerdictKind.NOT_EXERCISED:
+            # What one program cannot be played for says nothing of the others that would exercise the requirement.
+            if verdict.verdict is not VerdictKind.NOT_EXERCISED and not (
+                refused and verdict.verdict is VerdictKind.NOT_APPLICABLE
+            ):
                 self._spoken[verdict.requirement] = True
         for requirement, (expected, found) in result.lost.items():
             self._lost.setdefault(requirement, Silence(requirement, result.run, expected, found))

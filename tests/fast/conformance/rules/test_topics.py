@@ -119,6 +119,8 @@ def test_what_was_left_comes_again(how: str) -> None:
 
     assert outcome(story("p0/1"), "GEN-051") == (HOLDS, "again")
     assert outcome(story(), "GEN-051") == (FAILS, "lost")
+    late = story().leave("c0/2").durable("c0/3").arrive("c0/3", "p0/1", redelivered=True).ack("c0/3", "p0/1").rest("t0")
+    assert outcome(late, "GEN-051") == (FAILS, "lost"), "whoever got it in the end, another one had room before"
 
 
 @pytest.mark.parametrize(("at_once", "expected"), [(False, FAILS), (True, SILENT)])

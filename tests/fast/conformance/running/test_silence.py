@@ -219,9 +219,10 @@ def test_who_gives_what_the_reference_broker_holds_back_has_not_lost_its_voice()
     assert first_difference(other, sound) is not None
 
 
-def heard(kind: VerdictKind, *, lost: bool) -> RunResult:
+def heard(kind: VerdictKind, *, lost: bool, played: bool = True) -> RunResult:
     program = programs()[REJECTING]
-    result = RunResult("x", "other", "live", program, [Verdict("GEN-001", kind)], None)
+    history = run_program(program, REJECTING, wanted=()).history if played else None
+    result = RunResult("x", "other", "live", program, [Verdict("GEN-001", kind)], history)
     result.lost = {"GEN-001": ("ok", "fail")} if lost else {}
     return result
 
@@ -233,6 +234,13 @@ def test_another_run_or_a_promise_excuses(kind: VerdictKind) -> None:
     assert [silence.run for silence in voices.silent()] == ["other/live/x"]
     voices.hear(heard(kind, lost=False))
     assert voices.silent() == []
+
+
+def test_a_program_that_cannot_be_played_excuses_no_other() -> None:
+    voices = Voices()
+    voices.hear(heard(VerdictKind.NOT_EXERCISED, lost=True))
+    voices.hear(heard(VerdictKind.NOT_APPLICABLE, lost=False, played=False))
+    assert [silence.run for silence in voices.silent()] == ["other/live/x"]
 
 
 def test_a_run_whose_requirements_fell_silent_ends_with_3(
