@@ -47,8 +47,9 @@ def _late_subscriber(facts: Facts, delivery: Delivery, *, again: bool) -> Findin
     send, subscription = delivery.send, delivery.copy.subscription
     if subscription is None or subscription.begin is None:
         return
-    # A queue manager finds out at the put who gets it; others may do so at the commit.
-    until_ns = send.event.t1 if is_queue_manager(facts) else send.accepted[1]
+    # A queue manager finds out at the put who gets it, and its client hears when; others may do so at the commit.
+    at_put = is_queue_manager(facts) and send.client.traits.awaits_receipt
+    until_ns = send.event.t1 if at_put else send.accepted[1]
     if subscription.begin.t0 <= until_ns:
         if not again:
             yield held("those-at-the-send", "subscribed at the send")
