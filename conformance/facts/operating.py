@@ -31,7 +31,7 @@ def operate(tables: Tables, event: Operate) -> None:
         return  # marked beforehand: what it concerns depends on what is sent later
     source = tables.destination(event.dest)
     reading = source.rested
-    if reading is not None and reading.moved_seq == tables.moved_seq and not reading.windows and not reading.wild:
+    if reading is not None and reading.moved_seq == tables.moved_seq:
         tables.measured.append((event, reading))
     _disturb(tables, source, event)
     source.epoch.operate(event)

@@ -235,7 +235,8 @@ def due_to(facts: Facts, session: Session) -> Iterator[tuple[Send, int]]:
         send, rest_ns = due.send, first_from(rests, due.visible[1] + late_ns)
         if until_ns <= rest_ns:
             rest_ns = first_from(free, due.visible[1] + late_ns) if fits(dest, send) else NEVER
-        there = session.opened[1] < send.accepted[0] and rest_ns < NEVER
+        asked_ns = send.accepted[0] if send.event.tx is None else send.event.t0  # not every broker looks at a commit
+        there = session.opened[1] < asked_ns and rest_ns < NEVER
         if there and _is_kept_to(facts, send, dest, rest_ns) and surely_wants(session, send):
             yield send, rest_ns
 

@@ -14,6 +14,7 @@ from brokerproof.conformance.facts.delays import Awaited
 from brokerproof.conformance.facts.deliveries import may_be_given_up, repeated, settled
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.presence import departed_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import scarce
@@ -42,15 +43,18 @@ def _began(subscription: Subscription) -> bool:
     return subscription.begin is not None and not (subscription.durable and subscription.doubtful)
 
 
-def _late_subscriber(delivery: Delivery, *, again: bool) -> Findings:
+def _late_subscriber(facts: Facts, delivery: Delivery, *, again: bool) -> Findings:
     send, subscription = delivery.send, delivery.copy.subscription
     if subscription is None or subscription.begin is None:
         return
-    if subscription.begin.t0 <= send.accepted[1]:
+    # A queue manager finds out at the put who gets it, and its client hears when; others may do so at the commit.
+    at_put = is_queue_manager(facts) and send.client.traits.awaits_receipt
+    until_ns = send.event.t1 if at_put else send.accepted[1]
+    if subscription.begin.t0 <= until_ns:
         if not again:
             yield held("those-at-the-send", "subscribed at the send")
     elif subscription.again is again and send.confirmed:
-        late_ns = subscription.begin.t0 - send.accepted[1]
+        late_ns = subscription.begin.t0 - until_ns
         why = f"the subscription began {ms(late_ns)} after the send was confirmed"
         yield broken("late-subscriber", send, subscription.begin, delivery, why=why)
 
@@ -66,7 +70,7 @@ def audience_at_the_send(facts: Facts, row: Delivery | Session) -> Findings:
     do.
     """
     if isinstance(row, Delivery):
-        yield from _late_subscriber(row, again=False)
+        yield from _late_subscriber(facts, row, again=False)
     else:
         yield from _missed(facts, row)
 
@@ -96,7 +100,7 @@ def names_again(facts: Facts) -> list[Delivery | tuple[Subscription, Subscriptio
 def nothing_for_the_removed(facts: Facts, row: Delivery | tuple[Subscription, Subscription]) -> Findings:
     """A subscription that is removed before the delivery time gets nothing, and no copy leaks."""
     if isinstance(row, Delivery):
-        yield from _late_subscriber(row, again=True)
+        yield from _late_subscriber(facts, row, again=True)
         return
     first, second = row
     begin, end, again = first.begin, first.end, second.begin

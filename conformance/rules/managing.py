@@ -311,7 +311,9 @@ def _came_again(facts: Facts, event: Operate) -> str:
         if Command(one.command or "").verb != "DELETE":
             if one is event and left is not None and any(shown[original] > count for original, count in left.items()):
                 return "more of a message is there than was left of it"
+            taken = [original for original, count in (left or {}).items() if count <= 0]
             left = shown
+            left.update(dict.fromkeys(taken, 0))  # which no restart brings back, also after it was not shown once
         elif one is not event and left is not None:
             left.subtract(shown)
     return ""

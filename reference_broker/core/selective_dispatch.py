@@ -73,7 +73,7 @@ def needs_selection(consumer: Consumer) -> bool:
 class SelectiveDispatch:
     """How one queue chooses."""
 
-    __slots__ = ("exclusive", "groups", "queue", "shares", "stirred", "streams")
+    __slots__ = ("exclusive", "groups", "queue", "shares", "streams")
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -82,8 +82,6 @@ class SelectiveDispatch:
         self.shares: dict[int, Share] = {}
         self.groups = Groups()
         self.exclusive: Subscription | None = None
-        #: A group's owner was given something to choose from, perhaps after it was asked.
-        self.stirred = False
         for subscription in queue.subscriptions.values():
             self.join(subscription)
         self.reopen()
@@ -211,7 +209,6 @@ class SelectiveDispatch:
         if group is not None and key not in group.claimed:
             group.claimed[key] = None
             heapq.heappush(self.shares[owner.serial].keys, key)
-            self.stirred = True
         return False
 
     def _admit(self, subscription: Subscription, reference: Reference) -> bool:
@@ -258,9 +255,6 @@ def choose(queue: Queue, choices: SelectiveDispatch) -> None:
             reference = choices.take(subscription)
         if reference is None:
             at += 1
-            if at == len(ready) and choices.stirred:
-                choices.stirred = False
-                at = 0
             continue
         queue.assign(subscription, reference)
         del ready[at]

@@ -89,7 +89,7 @@ def refuse_unknown(frame: Frame, prefix: str, known: frozenset[str]) -> None:
 
 def writable(text: str) -> str:
     """A text of another protocol as a header can write it: NUL has no spelling in any version."""
-    return text.replace("\0", "?") if "\0" in text else text
+    return text.replace("\0", "?")
 
 
 def representable(name: str, value: str, version: str) -> bool:

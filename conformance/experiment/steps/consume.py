@@ -67,7 +67,7 @@ class Subscribe(ops.ConsumerOptions, Step, frozen=True, tag="subscribe"):
 
     def _fitting(self, topic: bool, client: ClientState, state: WorldState) -> Subscribe:
         """The same without options that mean nothing here."""
-        browser = self.browser and not topic and not self.wild and client.spec.version != "1.0"
+        browser = self.browser and not topic and not self.wild and client.spec.version != "1.0"  # which has none
         durable = self.durable if topic and state.durable else ""
         return msgspec.structs.replace(
             self,

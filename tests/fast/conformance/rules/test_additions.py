@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -106,6 +108,27 @@ def test_an_operator_who_comes_later_may_find_something_else() -> None:
     assert kind(held.operate("purge", count=0), "GEN-140") is SILENT
     dying = story().send("p0/2", expiration_ms=1).rest("q0", size=1, in_flight=0)
     assert kind(dying.operate("purge", count=0), "GEN-140") is SILENT
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, SILENT), (3, SILENT), (4, FAILS)])
+def test_an_operator_is_not_told_of_more_than_there_was(count: int, expected: VerdictKind) -> None:
+    story = Builder().connect("p0").connect("c0").subscribe("c0/1").send("p0/1").send("p0/2").arrive("c0/1", "p0/1")
+    for counters in ({"in_flight": 1}, {}):
+        assert kind(deepcopy(story).rest("q0", size=2, **counters).operate("purge", count=count), "GEN-140") is expected
+
+
+@pytest.mark.parametrize(("life", "expected"), [({}, FAILS), ({"expiration_ms": EPOCH_MS + 10**6}, SILENT)])
+def test_what_dies_meanwhile_may_be_purged_from_the_dead_letters(life: dict[str, Any], expected: VerdictKind) -> None:
+    story = Builder().connect("p0").send("p0/1", **life).rest(DLQ, size=1, in_flight=0)
+    assert kind(story.operate("purge", DLQ, count=2), "GEN-140") is expected
+
+
+def test_what_waited_for_room_may_be_purged_as_well() -> None:
+    story = Builder().connect("p0").send("p0/1").rest("q0", size=1, in_flight=0).operate("purge", count=2)
+    assert kind(story, "GEN-140") is FAILS
+    story.send("p0/2")
+    story.events[-1] = msgspec.structs.replace(story.events[-1], t0=0)
+    assert kind(story, "GEN-140") is SILENT
 
 
 @pytest.mark.parametrize(("to", "expected"), [("q1", SILENT), ("q2", FAILS)])

@@ -176,6 +176,28 @@ def test_the_audience_is_fixed_at_the_send(came_ms: float, expected: VerdictKind
     assert judged(run.close(at_ms=500).finish())["DLY-020"].verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("delay", "via", "got", "expected"),
+    [
+        ("jms", "stomp", False, NOT_EXERCISED),
+        ("jms", "stomp", True, SATISFIED),
+        ("ibm-mq", "stomp", False, NOT_EXERCISED),
+        ("ibm-mq", "stomp", True, VIOLATED),
+        ("ibm-mq", "jms", True, SATISFIED),  # its library may not have waited for an answer
+    ],
+)
+def test_who_comes_between_a_send_and_its_commit_gets_it_as_its_broker_says(
+    delay: str, via: str, got: bool, expected: VerdictKind
+) -> None:
+    """A queue manager finds out at the put who gets it; of others nobody knows."""
+    run = started(consumer=False, generation={"delay": delay}).at(5).connect("p1", via).begin("p1", "x")
+    run.at(10).post("p1/1", "t0", delay_ms=100, tx="x", persistent=False).at(20).subscribe("c0/1", "t0")
+    run.at(30).commit("p1", "x")
+    if got:
+        run.at(120).deliver("c0/1", "p1/1", dest="t0")
+    assert judged(run.at(3000).rest("t0").close(at_ms=5000).finish())["DLY-020"].verdict is expected
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_durable_name_that_was_ended_is_another_subscription(ended: bool) -> None:
     run = started(consumer=False).at(5).subscribe("c0/1", "t0", durable="d").at(6).leave("c0/1")

@@ -142,6 +142,12 @@ def denied(event: Any) -> bool:
             lambda e: isinstance(e, Operate) and e.command == "DISPLAY STAGED" and len(e.shown) < 6,
             {"shown": ["STAGED is empty"]},
         ),
+        (  # taken off after the kill, not shown then, and there again after the stop
+            "DLY-050",
+            "mq-taken-off-before-a-kill",
+            lambda e: isinstance(e, Operate) and e.command == "DISPLAY STAGED" and e.t0 > 40_000_000,
+            {"shown": ["STAGED MSGID(DDELAY.1.2) CORRELID(ID-b-1-1)"]},
+        ),
         (
             "DLY-050",
             "mq-endings-of-a-release",
