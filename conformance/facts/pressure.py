@@ -47,6 +47,8 @@ def mark_pressure(tables: Tables) -> None:
         flooded_bytes = probe.said.times * FLOOD_MAX_BYTES if probe.said.deaf else 0
         if flooded_bytes and 0 < limit * PRESSURE_PERCENT < (flooded_bytes + tables.sent_bytes) * 100:
             tables.marks.put(marks.MEMORY, "", (probe.t0, probe.t1))
+        if 0 < limit < FLOOD_MAX_BYTES and probe.said.dialogues:  # whose messages are anybody's guess
+            tables.marks.put(marks.MEMORY, "", (probe.t0, NEVER))
     for dest in list(tables.destinations.values()):
         own = dest.applied.memory_limit_bytes
         if own > 0:

@@ -256,10 +256,10 @@ class Recording:
             session = self._attachments.enlist(event.consumer, event.host, event.dest, None)
         session.client.last_heard_ns = event.t1
         dest = session.dest if session.dest.name == event.dest else tables.destination(event.dest)
-        if dest.kind == "advisory":
+        send = self._row(event.message)
+        if dest.kind == "advisory" or (send is not None and send.dest.kind == "advisory"):
             tables.advisories.append(event)
             return
-        send = self._row(event.message)
         if send is None or is_report(tables, event):  # of a message, whose body it may show
             tables.ghosts.append(event)
             dest.ledger.ghosts += 1

@@ -75,8 +75,8 @@ def is_scheduled(send: Send) -> bool:
 
 def is_plain(tables: Tables, delivery: Delivery) -> bool:
     """Whether its stamps are those of one acceptance."""
-    spec = tables.declared.timestamping
-    if is_scheduled(delivery.send) or delivery.send.marks & RESOLVED:
+    spec, send = tables.declared.timestamping, delivery.send
+    if is_scheduled(send) or send.marks & RESOLVED or (send.event.network and len(send.copies) > 1):
         return False
     if delivery.is_dead_letter:
         copy = delivery.copy

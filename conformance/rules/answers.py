@@ -28,6 +28,7 @@ from brokerproof.conformance.facts.deaths import consumed_ns
 from brokerproof.conformance.facts.expiration import dead
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
+from brokerproof.conformance.facts.marks import MQSC
 from brokerproof.conformance.facts.permission import disturbed, is_behind, kept_back
 from brokerproof.conformance.facts.presence import kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
@@ -172,7 +173,9 @@ def blocked_sends_go_on(facts: Facts, request: Request) -> Findings:
         if send.seen.t0 > event.t1:
             yield held("went-through", "it came later")
         return
-    fails = send.dest.applied.entry.send_fail_if_no_space or event.tx is not None or event.mortal() or event.again
+    # A queue manager may refuse it when its turn comes.
+    fails = send.dest.applied.entry.send_fail_if_no_space or send.marks & MQSC
+    fails = fails or event.tx is not None or event.mortal() or event.again
     # What stands before it may be refused when its turn comes, in the drain, and end the connection.
     undisturbed = not disturbed(facts, client, event.t0, drain.t1) and kept_connection(facts, client, event.t0, NEVER)
     if fails or not undisturbed or drain.t0 - event.t0 < facts.declared.lateness_ms * NS_PER_MS:

@@ -118,7 +118,10 @@ def absent_durables(facts: Facts) -> list[Subscription]:
     return [
         subscription
         for subscription in facts.rows(durables)
-        if len(subscription.sessions) > 1 and not subscription.doubtful and all(map(_is_plain, subscription.sessions))
+        if subscription.sessions[0].dest.kind != "advisory"  # nobody need keep these
+        and len(subscription.sessions) > 1
+        and not subscription.doubtful
+        and all(map(_is_plain, subscription.sessions))
     ]
 
 

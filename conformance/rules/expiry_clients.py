@@ -34,7 +34,7 @@ from brokerproof.conformance.facts.permission import is_behind
 from brokerproof.conformance.facts.policy import believes_clients, stamping_of
 from brokerproof.conformance.facts.presence import leaving_ns, rest_after
 from brokerproof.conformance.facts.resuming import begun
-from brokerproof.conformance.facts.rows import Copy, Delivery, Reading, Send, Session, Subscription
+from brokerproof.conformance.facts.rows import LATE, Copy, Delivery, Reading, Send, Session, Subscription
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t0_of
 from brokerproof.conformance.facts.stamping import AHEAD, BEHIND, SKEW_MS
 from brokerproof.conformance.facts.tally import is_crowded
@@ -231,7 +231,7 @@ def late_acknowledgements_consume(facts: Facts, copy: Copy) -> Findings:
         if given_up(copy) or copy.discards():
             return
         sure = settled(facts, delivery)
-        later = copy.deliveries[place + 1 :]
+        later = [one for one in copy.deliveries[place + 1 :] if one.state != LATE]  # it was on its way before
         if later and sure:
             yield broken("again", copy, ack, later[0], why="it was in flight, and acknowledged when it was dead")
         elif copy.dead_letters and sure and not maybe_discarded(facts, copy, death):
