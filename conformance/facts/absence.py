@@ -12,7 +12,7 @@ from typing import Final
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts import marks
-from brokerproof.conformance.facts.deliveries import may_be_given_up
+from brokerproof.conformance.facts.deliveries import may_be_given_up, rested_first
 from brokerproof.conformance.facts.due import due_of
 from brokerproof.conformance.facts.expiration import Death, dead, death_of, maybe_timed_out
 from brokerproof.conformance.facts.managed import DISCARD, cancels, is_queue_manager, may_be_held_up
@@ -218,7 +218,8 @@ def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span)
     if session.event is None or not session.known or scarce(tables, visible[0]) or selective:
         return True
     returned = [delivery.session.ended_ns + 1 for delivery in copy.deliveries if delivery.session.end]
-    return rest_after(tables, max(visible[1], session.event.t1, *returned)) > session.lost_ns
+    rest_ns = rest_after(tables, max(visible[1], session.event.t1, *returned))
+    return rest_ns > session.lost_ns or (rest_ns == session.lost_ns and not rested_first(tables, session, rest_ns))
 
 
 def waiting(tables: Tables, reading: Reading) -> Copy | None:

@@ -193,6 +193,8 @@ class Delays:
         tables, event = self._tables, send.event
         if tables.may_page(dest) or dest.kind == "dead-letters":  # whose consumers hold what died elsewhere, too
             return False
+        if dest.topic and dest.applied.entry.pending_message_limit is not None:
+            return False  # of several that are due at once a slow subscriber need not get all
         if tables.marks.on(dest.name, (event.t0, until_ns)) & (marks.OPERATOR | marks.MQSC):
             return False
         kept = event.persistent and tables.declared.persistent

@@ -24,10 +24,10 @@ def settled(tables: Tables, delivery: Delivery) -> bool:
         return True
     taken_ns = settlement.t1 if settlement is not None else delivery.event.t1
     rest_ns = rest_after(tables, taken_ns)
-    return rest_ns < session.lost_ns or _rested_first(tables, session, rest_ns)
+    return rest_ns < session.lost_ns or rested_first(tables, session, rest_ns)
 
 
-def _rested_first(tables: Tables, session: Session, rest_ns: int) -> bool:
+def rested_first(tables: Tables, session: Session, rest_ns: int) -> bool:
     """Whether nothing was moving at the very instant from which on a session may have ended, in virtual time, where a
     step begins only when the one before it is over.
     """

@@ -301,8 +301,7 @@ class Recording:
 
     def _copy_at(self, send: Send, dest: Destination, session: Session, event: Arrive) -> Copy:
         """Which of a message's copies this is."""
-        subscription = session.subscription
-        holder = dest.name
+        subscription, holder = session.subscription, dest.name
         if dest.topic:
             # Without a subscription its receipt is still to come; one to a wildcard gets a copy from each topic.
             holder = subscription.name if subscription is not None else session.name
@@ -310,7 +309,8 @@ class Recording:
         origin = self._moved_by_its_word(send, dest, event)
         if origin is not None:
             return send.copies.get(origin.name) or self._copy(send, origin.name, origin, None)
-        found = send.copies.get(holder)
+        source_name = event.original_dest if dest.kind == "dead-letters" else None
+        found = send.copies.get(holder) or send.copies.get(source_name or holder)
         if found is not None:
             return found
         if dest.kind == "dead-letters" and event.original_dest and send.dest.kind in {"composite", "virtual"}:

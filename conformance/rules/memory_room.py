@@ -443,7 +443,9 @@ def _was_flooded(facts: Facts, send: Send) -> bool:
     event, before = send.event, [probe for probe in facts.probes if probe.t0 <= send.event.t1]
     since_ns = (event.t0 if event.result == "fail" else event.t1) - facts.declared.lateness_ms * NS_PER_MS
     wild = [one for one in facts.wild if one.dest.topic and one.opened[0] < event.t1]
-    return any(one.said.dialogues or (one.said.deaf and (wild or since_ns < one.t1)) for one in before)
+    # What dies there, however volatile, may leave dead letters.
+    stays = wild or (facts.declared.dead_letter_non_persistent and gets_expiration(facts.declared))
+    return any(one.said.dialogues or (one.said.deaf and (stays or since_ns < one.t1)) for one in before)
 
 
 def _admitted(one: Asked) -> Findings:
