@@ -56,6 +56,25 @@ def test_what_may_end_one(cause: Told, reason: str) -> None:
     assert told(cause(connected()).at(100).closed("c0", reason=reason)).verdict is VerdictKind.SATISFIED
 
 
+@pytest.mark.parametrize(
+    ("traits", "expected"),
+    [
+        ({"beats_twice": True, "beats_in_seconds": True}, VerdictKind.VIOLATED),
+        ({"beats_twice": True}, VerdictKind.VIOLATED),
+        ({}, VerdictKind.SATISFIED),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_nobody_is_silent_whose_heart_beats_surely_came(
+    traits: dict[str, bool], expected: VerdictKind, late: bool
+) -> None:
+    """Whatever a real broker says when it ends a link; unless a machine was late."""
+    story = Builder("live", monitor={"c0": MonitorSpec(4000, 2000)}).connect("c0", awaits_receipt=True, **traits)
+    story.request_ms = 600 if late else 1
+    story = story.send("c0/1").at(5000).closed("c0", host="c0", reason="Transport indicated EOF").phase("end")
+    assert told(story).verdict is (VerdictKind.SATISFIED if late else expected)
+
+
 def test_who_said_goodbye_to_what_had_been_ended() -> None:
     story = connected().subscribe("c0/1", "t0", durable="d").at(20)
     story._add(Unsubscribe, "c0", 1.0, result="ok", durable="d")

@@ -448,6 +448,15 @@ def test_a_client_that_beats_twice_a_period_is_never_silent_for_one(
     assert verdicts("INA-004") == expected
 
 
+@pytest.mark.parametrize(("closed_ms", "expected"), [(2500, FAILS), (None, HOLDS)])
+def test_heart_beats_of_whole_seconds(closed_ms: float | None, expected: VerdictKind) -> None:
+    """Those of AMQP 0-9-1: its client hears one a second, or gives up after two."""
+    story = Builder("live", monitor={"c0": MonitorSpec(1000, 500)})
+    story = story.connect("c0", beats_twice=True, beats_in_seconds=True)
+    story = story if closed_ms is None else story.at(closed_ms).closed("c0", host="c0", who="client", reason="inactive")
+    assert kind(story.at(25_000).rest(None).phase("end"), "INA-002") is expected
+
+
 # -- INA-005
 
 
