@@ -160,6 +160,8 @@ def broker_config(program: Program, name: str = "") -> BrokerConfig:
 
 def _policies_of_virtual_topics(program: Program) -> list[PolicySpec]:
     """What a pattern says of a name, said of what ActiveMQ makes of it, where that has more elements than the name."""
+    if not any("*" in entry.match for entry in program.broker.policies):
+        return []
     dests = Destinations(program.destinations)
     names = Names(dests)
     found: dict[str, PolicySpec] = {}

@@ -70,7 +70,6 @@ def expiries(tables: Tables, deaths: Deaths) -> list[Expiries]:
             continue
         mortal = any(may_die(tables, copy.send) or copy.called_expired for copy in dest.copies)
         moved = any(operation.op == "move" for operation in dest.purges)
-        moved = moved or bool(tables.marks.spans(marks.REPEATED, dest.name))  # as bridges do with what names several
         if moved or not (mortal or any(reading.event.expired for reading in readings)):
             continue
         queue = Queue(tables, deaths, dest)

@@ -120,13 +120,12 @@ def surely_beats(tables: Tables, client: Client) -> bool:
     monitor, traits, declared = tables.declared.monitor.get(client.name), client.traits, tables.declared
     if monitor is None or not traits.beats_twice or client.stalls or tables.pauses or tables.strains:
         return False
-    if any(one.event.t1 - one.event.t0 > LATE_NS for one in tables.asked if one.client is client):
-        return False  # a machine was late
     limits = Limits(
         monitor, declared.generation.get("monitor", ""), client.via, tables.rate, 0, declared.heart_beat_grace,
         beats_twice=True, in_seconds=traits.beats_in_seconds,
     )  # fmt: skip
-    return limits.watches_health()
+    late = any(one.event.t1 - one.event.t0 > limits.late_ns for one in tables.asked if one.client is client)
+    return limits.watches_health() and not late  # a machine
 
 
 class Silence:

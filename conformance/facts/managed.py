@@ -75,7 +75,12 @@ def is_report(tables: Tables, event: Arrive) -> bool:
 
 def asking(tables: Tables) -> list[SendRow]:
     """The messages whose senders asked for reports."""
-    return [send for send in tables.sends.values() if any(name.startswith(REPORT) for name in send.event.headers)]
+    return [send for send in tables.sends.values() if asks(send.event)]
+
+
+def asks(event: Send) -> bool:
+    """Whether whoever sent it asked for a report."""
+    return any(name.startswith(REPORT) for name in event.headers)
 
 
 def states(tables: Tables) -> list[State]:
@@ -158,7 +163,7 @@ def mark_commands(tables: Tables, history: History, sends: Iterable[Send]) -> No
     ways = [(send, _ways(tables, send, watched)) for send in sends]
     _mark_resolved(tables, told, ways, several)
     for send, _ in ways:
-        if "reply-to" in send.headers and any(name.startswith(REPORT) for name in send.headers):
+        if "reply-to" in send.headers and asks(send):
             tables.marks.put(marks.REPEATED, f"~{send.host}", (send.t0, NEVER))  # its reports come there
     waits = [(send, names) for send, names in ways if send.delay_ms or send.deliver_at_ms is not None]
     for send, names in waits:

@@ -9,7 +9,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.managed import asking
+from brokerproof.conformance.facts.managed import asks
 from brokerproof.conformance.facts.marks import KINDS, but
 from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import gone_ns, maybe_elsewhere
@@ -80,9 +80,9 @@ def _shown(facts: Facts, event: Browse) -> Findings:
     if facts.destination(asked.dest).kind == "dead-letters":
         return
     # Of a report on its reply queue a browser tells no more than the body, which may be the message's.
-    told = asking(facts) if facts.destination(asked.dest).kind == "temporary" else []
+    replies = facts.destination(asked.dest).kind == "temporary"
     for send in sends:
-        if send in told:
+        if replies and asks(send.event):
             continue
         wanted = chosen_by(asked.selector, send)
         if wanted is False:

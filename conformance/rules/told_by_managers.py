@@ -299,8 +299,9 @@ def _lacks(asked: list[Send], report: Arrive) -> str:
     persistence, priority = AS_DEFINED
     told = [one.event for one in asked]
     modes = {report.persistent if persistence in one.headers else one.persistent for one in told}
-    # What is delivered may be its dead letter, whose mode is the broker's.
-    modes |= {letter.event.persistent for one in asked for copy in one.copies.values() for letter in copy.dead_letters}
+    if _kind(report) == ASKED[3]:  # what was delivered may be its dead letter, whose mode is the broker's
+        copies = [copy for one in asked for copy in one.copies.values()]
+        modes |= {letter.event.persistent for copy in copies for letter in copy.dead_letters}
     if report.persistent not in {None, *modes}:
         return "delivery mode"
     priorities = {report.priority if priority in one.headers else one.priority for one in told}

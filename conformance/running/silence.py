@@ -187,12 +187,11 @@ class Voices:
 
     def hear(self, result: RunResult) -> None:
         """One more run; ``result.lost`` is what ``lost_voice`` found."""
-        refused = result.history is None
+        mute = {VerdictKind.NOT_EXERCISED}
+        if result.history is None:  # that one program cannot be played says nothing of others
+            mute.add(VerdictKind.NOT_APPLICABLE)
         for verdict in result.verdicts:
-            # What one program cannot be played for says nothing of the others that would exercise the requirement.
-            if verdict.verdict is not VerdictKind.NOT_EXERCISED and not (
-                refused and verdict.verdict is VerdictKind.NOT_APPLICABLE
-            ):
+            if verdict.verdict not in mute:
                 self._spoken[verdict.requirement] = True
         for requirement, (expected, found) in result.lost.items():
             self._lost.setdefault(requirement, Silence(requirement, result.run, expected, found))

@@ -36,20 +36,13 @@ from brokerproof.conformance.experiment.steps import (
 from brokerproof.conformance.generate.chaos import chaotic
 from brokerproof.conformance.generate.networks import is_networkable, with_network, without_network
 from brokerproof.conformance.generate.programs import program_for_seed, shape_of
+from brokerproof.conformance.rules.told_by_managers import PASSED, PASSES, PLAIN
 
 #: Steps that few programs have.
 RARE: Final = tuple(step for step in REGISTRY if step.feature)
 #: How far the other program of a cross is; of how many seeds one makes a queue manager.
 OTHERS: Final = 3_000_000
 QUEUE_MANAGERS: Final = 20
-#: What asks for a report, without the body; with some of it it is 3, with all of it 7 times that.
-REPORTS: Final = {
-    "JMS_IBM_Report_Exception": 0x01000000,
-    "JMS_IBM_Report_Expiration": 0x00200000,
-    "JMS_IBM_Report_COA": 0x100,
-    "JMS_IBM_Report_COD": 0x800,
-    "JMS_IBM_Report_Pass_Correl_ID": 0x40,
-}
 _TTLS_MS: Final = (0, 120_000, 5, 20)
 
 
@@ -100,7 +93,9 @@ def reporting(seed: int) -> Program:
             return msgspec.structs.replace(step, of=[[asking(one) for one in line] for line in step.of])
         if not isinstance(step, Send) or chance.random() < 0.3:
             return step
-        asked = {name: bit * chance.choice((1, 3, 7)) for name, bit in REPORTS.items() if chance.random() < 0.5}
+        asked = {name: bit * chance.choice((1, 3, 7)) for name, bit in PLAIN.items() if chance.random() < 0.5}
+        if chance.random() < 0.5:
+            asked[PASSED] = PASSES
         return msgspec.structs.replace(step, headers=step.headers | asked, reply=chance.random() < 0.6)
 
     return program.with_steps([asking(step) for step in program.steps])
