@@ -340,6 +340,8 @@ class Attachments:
         client = session.client
         if event.result == "fail" or client.unanswered or touches(client.uploads, (event.t0, event.t1)):
             self._doubt(session, event)
+        elif session.end and event.t0 < session.ended_ns:
+            session.known = False  # its goodbye met the end of its connection: nobody knows which of them counts
         else:
             self._end(session, event.how, event.t0, event.t1, event)
 

@@ -401,11 +401,16 @@ def _charge(facts: Facts, event: SendEvent) -> int:
     return copies * (event.size + OVERHEAD_MAX_BYTES)
 
 
+def _keeps_volatile_letters(facts: Facts) -> bool:
+    """Whether dead letters of what is not persistent may be kept anywhere."""
+    entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
+    return facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
+
+
 def _sent(facts: Facts) -> tuple[_Sent, _Sent]:
     """What was sent into temporary files, and into the store."""
     files, store = _Sent(), _Sent()
-    entries = [entry.dead_letter for entry in facts.declared.policies if entry.dead_letter is not None]
-    letters = facts.declared.dead_letter_non_persistent or any(entry.process_non_persistent for entry in entries)
+    letters = _keeps_volatile_letters(facts)
     managed = is_queue_manager(facts)  # whose queues say what is kept, and where what is staged is
     for send in facts.sends.values():
         event, left_ns = send.event, _left_ns(facts, send)
@@ -443,8 +448,9 @@ def _was_flooded(facts: Facts, send: Send) -> bool:
     event, before = send.event, [probe for probe in facts.probes if probe.t0 <= send.event.t1]
     since_ns = (event.t0 if event.result == "fail" else event.t1) - facts.declared.lateness_ms * NS_PER_MS
     wild = [one for one in facts.wild if one.dest.topic and one.opened[0] < event.t1]
-    # What dies there, however volatile, may leave dead letters.
-    stays = wild or (facts.declared.dead_letter_non_persistent and gets_expiration(facts.declared))
+    # What dies there, or has no room there, however volatile, may leave dead letters.
+    limited = any(entry.pending_message_limit is not None for entry in facts.declared.policies)
+    stays = wild or (_keeps_volatile_letters(facts) and (limited or gets_expiration(facts.declared)))
     return any(one.said.dialogues or (one.said.deaf and (stays or since_ns < one.t1)) for one in before)
 
 

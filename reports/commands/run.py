@@ -240,8 +240,6 @@ def _suite_options(options: argparse.Namespace) -> SuiteOptions:
         )
     quick = "://" in options.broker and not (options.full or options.budget is not None or options.programs)
     main_job = options.broker == REFERENCE and options.tier == "both"
-    if options.full and not main_job and "://" not in options.broker:
-        raise UsageError(f"--full: {options.broker!r} is always tested with all programs; leave it out")
     apart = options.full or any((options.requirement, options.mutant, options.chaos, options.budget is not None))
     return SuiteOptions(
         broker=options.broker,
