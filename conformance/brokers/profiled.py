@@ -285,7 +285,8 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        silent = promising.untold(self.found()) if self._is_probed() else {}
+        spoken = {*self._plays.values(), *([STOMP] if self.located.profile.endpoints.stomp else [])}
+        silent = promising.untold(self.found() if self._is_probed() else None, spoken)
         return promising.unpromised(self.located.profile, requirement, marks=self._marks(), untold=silent)
 
     def unclaimed(self, requirement: Requirement) -> str:

@@ -38,6 +38,8 @@ _NUMBERS: Final = "numeric-selectors"
 #: A message arrives with the timestamp that it was sent with, or the delivery mode.
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
+#: Requirements about frames of STOMP.
+_OF_STOMP: Final = ("GEN-185", "GEN-190", "GEN-191", "GEN-192", "INA-024")
 #: Requirement -> the setting that means it: whoever can be told how often to look for what has expired looks for it.
 _MEANT_BY: Final = {"EXP-009": "expire_period_ms"}
 
@@ -96,9 +98,15 @@ def unpromised(profile: Profile, requirement: Requirement, *, marks: bool, untol
     return untold.get(requirement.id, "") if applies else why
 
 
-def untold(found: Found) -> dict[str, str]:
-    """Requirements about what a message says when it arrives, and what a probe saw that it does not say."""
-    said = {}
+def untold(found: Found | None, protocols: Collection[str]) -> dict[str, str]:
+    """Requirements about which nothing can be seen in what arrives, and why: by what a probe found, if there was one,
+    and by what is spoken.
+    """
+    said = {} if "stomp" in protocols else dict.fromkeys(_OF_STOMP, "it is about STOMP, and no endpoint speaks that")
+    if set(protocols) == {"mqtt"}:
+        said[_MODE] = "MQTT does not say how a message is to be kept"
+    if found is None:
+        return said
     if found.dates:
         said[_TIMESTAMP] = "names.stomp.headers timestamp: the broker writes its own time there"
     if "persistent" not in found.capabilities:

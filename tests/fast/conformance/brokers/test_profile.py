@@ -303,6 +303,15 @@ def test_what_arrives_cannot_show_is_not_judged(told: bool, monkeypatch: pytest.
     assert not any("names.stomp.headers" in said_it.unpromised(one) for one in default_catalogue().judged())
 
 
+def test_what_no_protocol_of_a_broker_can_show_is_not_judged() -> None:
+    broker = 'name = "b"\n[endpoints]\nmqtt = { url = "mqtt://127.0.0.1:1" }\n'
+    mqtt = ProfileAdapter(parsed('[promises]\nprofiles = ["core"]\ncapabilities = ["persistent"]\n', broker))
+    catalogue = default_catalogue()
+    assert mqtt.unpromised(catalogue["GEN-131"]) == "MQTT does not say how a message is to be kept"
+    assert mqtt.unpromised(catalogue["GEN-190"]) == "it is about STOMP, and no endpoint speaks that"
+    assert mqtt.unpromised(catalogue["GEN-080"]) == ""
+
+
 def test_promises_take_away_and_tables_add(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ["nack", "dead-letter", "prefetch", "delay", "ttl"]
     more = '[names.stomp.headers]\ndelay = ""\n[promises]\nreject = "drop"\nprefetch = "ignored"\n'
