@@ -48,6 +48,16 @@ class Consumer:
         self.consumer = consumer
         #: Taken messages that can still be acknowledged, oldest first.
         self.taken: dict[str, Any] = {}
+        #: Its session is transacted: a commit acknowledges.
+        self.transacted = False
+
+
+class Transaction:
+    """An open one. The session is None until something is done in it; ``of``: whose that is, None: nobody else's."""
+
+    def __init__(self) -> None:
+        self.session: Any = None
+        self.of: Consumer | None = None
 
 
 class Wire:
@@ -56,8 +66,8 @@ class Wire:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.producing: Any = None
-        #: Open transactions: the suite's name -> its session. Browsers that were read: name -> session.
-        self.transacted: dict[str, Any] = {}
+        #: Open transactions by the suite's name. Browsers that were read: name -> session.
+        self.transactions: dict[str, Transaction] = {}
         self.browsed: dict[str, Any] = {}
         self.consumers: dict[str, Any] = {}
         #: Consumers that the broker has not answered for yet -> whether they have left again meanwhile.

@@ -128,7 +128,7 @@ class ProviderLibrary(JavaLibrary):
     def traits(self, request: Connect) -> traits.Traits:
         del request
         checks = self._provider.expiry_check is not False
-        own = {"transaction_scope": "session", "gives_up_after": 0, "checks_expiry": checks, "seen_when_taken": True}
+        own = {"transaction_scope": "consumer", "gives_up_after": 0, "checks_expiry": checks, "seen_when_taken": True}
         return msgspec.structs.replace(traits.JMS, **own)
 
     # -- the connection

@@ -3,8 +3,10 @@
 The Java virtual machine runs inside this process (JPype), so the library's clock is this host's faked clock.
 
 Rules
-* One connection; one session per consumer, so that acknowledging covers that consumer alone; one more for producing,
-  and one for each transaction, which therefore holds sends only.
+* One connection; one session per consumer, so that acknowledging covers that consumer alone; one more for producing.
+* A transaction is a session's: of a consumer, if it begins with an acknowledgement and the library's scope is the
+  consumer's; else a new one, of sends only. Such consumers have transacted sessions where there are transactions, and
+  acknowledge by a commit.
 * ``take`` is the library's ``receive``. ``ack`` in mode ``cumulative`` is ``acknowledge()``: it settles everything that
   the session has delivered. ``nack`` does not exist in JMS.
 * What the library does not finish by the deadline is ``unknown`` and goes on in a thread of its own.
@@ -36,6 +38,7 @@ from brokerproof.conformance.agents.java import (
     TRANSACTED,
     Consumer,
     JavaLibrary,
+    Transaction,
     Wire,
     begun,
     close_quietly,
@@ -95,6 +98,8 @@ class Agent:
         #: Guards ``_wire`` against the library's threads.
         self._state = threading.RLock()
         self._wire: Wire | None = None
+        #: Consumers that acknowledge together have transacted sessions.
+        self._transacts = False
         self._running = True
 
     def run(self) -> None:
@@ -183,6 +188,7 @@ class Agent:
             with self._state:
                 self._wire = wire
             wire.producing = self._library.session(wire, "auto")
+            self._transacts = request.transacts and self._library.traits(request).transaction_scope == "consumer"
         except jpype.JException as error:
             self._forget()
             raise RefusedError("unreachable", f"{request.url}: {error}") from None
@@ -191,9 +197,12 @@ class Agent:
     def _send(self, request: Send, deadline_ms: int, stamps: Stamps, called: Called | None) -> dict[str, object]:
         """Its ``stamps`` are known whatever the broker does."""
         wire, library, made = self._connected(), self._library, list[Any]()
-        session = wire.transacted[request.tx] if request.tx else wire.producing
+        transaction = self._transaction(request.tx) if request.tx else None
 
         def send() -> dict[str, object]:
+            session = wire.producing
+            if transaction is not None:
+                session = transaction.session = transaction.session or library.session(wire, TRANSACTED)
             try:
                 body = library.message(session, request)
             except jpype.JException as error:
@@ -224,7 +233,8 @@ class Agent:
 
     def _subscribe(self, request: Subscribe) -> dict[str, object]:
         wire, library = self._connected(), self._library
-        session = library.session(wire, request.ack)
+        transacted = self._transacts and request.ack == "client" and not request.browser
+        session = library.session(wire, TRANSACTED if transacted else request.ack)
         if request.browser:
             self._browse(session, request)
             return {}
@@ -232,6 +242,7 @@ class Agent:
             wire.coming[request.consumer] = False
         try:
             consumer = library.attach(session, request)  # behind a stall that takes long
+            consumer.transacted = transacted
             with self._state:
                 wire.consumers[request.consumer] = consumer
         finally:
@@ -258,17 +269,26 @@ class Agent:
     def _transact(self, request: Begin | Commit | Abort) -> dict[str, object]:
         wire = self._connected()
         if isinstance(request, Begin):
-            wire.transacted[request.tx] = self._library.session(wire, TRANSACTED)
+            wire.transactions[request.tx] = Transaction()
             return {}
-        session = wire.transacted.pop(request.tx, None)
+        transaction = self._transaction(request.tx)
+        del wire.transactions[request.tx]
+        session, consumer = transaction.session, transaction.of
         if session is None:
-            raise RefusedError("unknown-transaction", f"there is no open transaction {request.tx!r}")
+            return {}  # nothing was done in it
         if isinstance(request, Commit):
             session.commit()
         else:
             session.rollback()
-        session.close()
+        if consumer is None or consumer.name not in wire.consumers:
+            session.close()
         return {}
+
+    def _transaction(self, name: str) -> Transaction:
+        transaction: Transaction | None = self._connected().transactions.get(name)
+        if transaction is None:
+            raise RefusedError("unknown-transaction", f"there is no open transaction {name!r}")
+        return transaction
 
     def _take(self, request: Take) -> dict[str, object]:
         consumer = self._consumer(request.consumer)
@@ -284,11 +304,23 @@ class Agent:
             text = f"not all of {request.messages} were delivered to {request.consumer!r}"
             raise RefusedError("unknown-message", text)
         individual = request.mode == "individual"
-        for message in known if individual else known[-1:]:
-            self._library.acknowledge(consumer, message, individual=individual)
+        if request.tx:
+            self._join(consumer, self._transaction(request.tx))
+        elif consumer.transacted:
+            consumer.session.commit()
+        else:
+            for message in known if individual else known[-1:]:
+                self._library.acknowledge(consumer, message, individual=individual)
         for name in request.messages if individual else list(consumer.taken):
             del consumer.taken[name]
         return {}
+
+    def _join(self, consumer: Consumer, transaction: Transaction) -> None:
+        """A transaction holds what a consumer has been given, and what it and others send from now on."""
+        if not consumer.transacted or transaction.session not in (None, consumer.session):
+            text = f"the transaction is another session's than that of {consumer.name!r}"
+            raise RefusedError(UNSUPPORTED, text)
+        transaction.session, transaction.of = consumer.session, consumer
 
     def _leave(self, request: Leave | Quit) -> dict[str, object]:
         wire = self._wire
@@ -306,7 +338,10 @@ class Agent:
             self._last_look(wire)
             with self._state:
                 del wire.consumers[request.consumer]
-            self._library.detach(consumer)
+            if any(one.of is consumer for one in wire.transactions.values()):
+                consumer.consumer.close()  # what it has acknowledged stays with the transaction
+            else:
+                self._library.detach(consumer)
             return {}
         self._last_look(wire)
         wire.leaving = True

@@ -37,7 +37,7 @@ from brokerproof.conformance.brokers.placeholders import filled
 from brokerproof.conformance.brokers.probing import Found, probe, read_clock
 from brokerproof.conformance.brokers.profile import Located
 from brokerproof.conformance.brokers.selector_forms import Language
-from brokerproof.conformance.brokers.servers import Server, Servers
+from brokerproof.conformance.brokers.servers import RUNNING, Server, Servers, side_by_side
 from brokerproof.conformance.brokers.switches import BY_KIND, BY_SETTING, JMS_LINES, LINES
 from brokerproof.conformance.brokers.version import version_of
 from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSpec
@@ -57,13 +57,6 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.translation import Names
     from brokerproof.conformance.experiment.program import Program
     from brokerproof.conformance.requirements.catalogue import Requirement
-
-#: Programs of the corpus at once on a running broker.
-WORKERS = 6
-#: Random programs at once: they wait most of their time.
-LANES = 12
-#: The same where all are at one broker.
-CROWD = 24
 
 
 class ProfileEndpoint(Endpoint):
@@ -181,7 +174,7 @@ class ProfileAdapter(Adapter):
         self._shares = (profile.promises.reject in {"redeliver", "drop"} and not dying) or profile.names.stomp.apart
         # What dies is collected for all: over STOMP.
         self.crowds = not self._shares and self.library(STOMP) == STOMP
-        shared, lanes = self._shares or self.crowds, WORKERS if start is None else start.lanes
+        shared, lanes = self._shares or self.crowds, RUNNING if start is None else start.lanes
         if not self.pulls:
             self.default_prefetch = profile.promises.window()
         self.servers = Servers(profile.name, skewed=skewed, shared=shared, lanes=lanes)
@@ -189,10 +182,7 @@ class ProfileAdapter(Adapter):
         self.crowd = Crowd()
         self.single = start is None
         alone = self.single and not self._shares and not self.crowds
-        # A JVM for each host: several programs at once keep a broker's answers waiting in front of the library.
-        self.workers, self.lanes = (1, 1) if alone or self.pulls else (lanes, LANES)
-        if self.crowds:
-            self.lanes = CROWD
+        self.workers, self.lanes = side_by_side(lanes, alone=alone, pulls=self.pulls, crowds=self.crowds)
         over = "" if client == AS_WRITTEN else f"over {client}"
         self.label = " ".join(filter(None, (profile.name, version_of(located, self.found), over)))
 
@@ -285,9 +275,9 @@ class ProfileAdapter(Adapter):
         return LINES | (JMS_LINES if self.pulls else {})
 
     def unpromised(self, requirement: Requirement) -> str:
-        spoken = {*self._plays.values(), *([STOMP] if self.located.profile.endpoints.stomp else [])}
-        silent = promising.untold(self.found() if self._is_probed() else None, spoken)
-        return promising.unpromised(self.located.profile, requirement, marks=self._marks(), untold=silent)
+        profile, found = self.located.profile, self.found() if self._is_probed() else None
+        silent = promising.untold(profile, found, self._plays.values())
+        return promising.unpromised(profile, requirement, marks=self._marks(), untold=silent)
 
     def unclaimed(self, requirement: Requirement) -> str:
         return promising.unclaimed(self.located.profile, requirement, set(self._plays.values()))

@@ -98,11 +98,12 @@ def unpromised(profile: Profile, requirement: Requirement, *, marks: bool, untol
     return untold.get(requirement.id, "") if applies else why
 
 
-def untold(found: Found | None, protocols: Collection[str]) -> dict[str, str]:
+def untold(profile: Profile, found: Found | None, protocols: Collection[str]) -> dict[str, str]:
     """Requirements about which nothing can be seen in what arrives, and why: by what a probe found, if there was one,
     and by what is spoken.
     """
-    said = {} if "stomp" in protocols else dict.fromkeys(_OF_STOMP, "it is about STOMP, and no endpoint speaks that")
+    stomp = "stomp" in protocols or profile.endpoints.stomp is not None
+    said = {} if stomp else dict.fromkeys(_OF_STOMP, "it is about STOMP, and no endpoint speaks that")
     if set(protocols) == {"mqtt"}:
         said[_MODE] = "MQTT does not say how a message is to be kept"
     if found is None:

@@ -31,10 +31,25 @@ if TYPE_CHECKING:
     from brokerproof.conformance.brokers.launching import Launcher
     from brokerproof.conformance.experiment.configuration import ClockSpec
 
+#: Programs of the corpus at once on a running broker.
+RUNNING = 6
+#: Random programs at once: they wait most of their time. Where each host is a JVM, which computes when it starts, more
+#: would keep a broker's answers waiting in front of the library. Where all are at one broker.
+DRAWN, PULLING, CROWD = 12, 3, 24
 #: Idle processes that are kept.
 IDLE_MAX = 16
 #: RabbitMQ, of 512 MB, blocked its publishers after 750 runs.
 RUNS_MAX = 300
+
+
+def side_by_side(lanes: int, *, alone: bool, pulls: bool, crowds: bool) -> tuple[int, int]:
+    """How many programs of the corpus, and how many random ones, run at once. ``lanes``: as the profile says;
+    ``alone``: all wait for the only broker; ``pulls``: over JMS; ``crowds``: dead letters are collected for all.
+    """
+    drawn = DRAWN
+    if alone or pulls:
+        lanes = drawn = 1 if alone else min(lanes, PULLING)
+    return lanes, CROWD if crowds else drawn
 
 
 class Server:

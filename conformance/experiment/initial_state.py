@@ -7,6 +7,7 @@ from brokerproof.conformance.experiment.policies import own_dead_letter_queues
 from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.state import WorldState
 from brokerproof.conformance.experiment.steps.consume import Subscribe
+from brokerproof.conformance.experiment.steps.transaction import Begin
 
 
 def state_of(program: Program) -> WorldState:
@@ -20,5 +21,6 @@ def state_of(program: Program) -> WorldState:
         persistent=program.broker.persistent,
         transacted_nacks=program.broker.transacted_nacks,
         logins=program.broker.logins,
+        transacts=any(isinstance(step, Begin) for step in program.each_step()),
         durable=any(isinstance(step, Subscribe) and bool(step.durable) for step in program.each_step()),
     )

@@ -92,9 +92,10 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     """Connect to the broker.
 
     ``heartbeat_ms``: STOMP's (what the client sends, what it wants). ``monitor_ms``: OpenWire's (read period, initial
-    delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``.
-    ``virtual_host``, ``versions`` and ``names`` are STOMP's: whom CONNECT names, what it offers, and what the broker
-    calls things. ``secure``: the name that the broker's certificate must have; ``ca`` a file with who may vouch for it.
+    delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``;
+    ``transacts``: there will be transactions (JMS). ``virtual_host``, ``versions`` and ``names`` are STOMP's: whom
+    CONNECT names, what it offers, and what the broker calls things. ``secure``: the name that the broker's certificate
+    must have; ``ca`` a file with who may vouch for it.
     """
 
     host: str = ""
@@ -102,6 +103,7 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     heartbeat_ms: tuple[int, int] = (0, 0)
     monitor_ms: tuple[int, int] | None = None
     expiry_check: bool = True
+    transacts: bool = False
     client_id: str = ""
     login: str = ""
     passcode: str = ""

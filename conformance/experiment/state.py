@@ -92,13 +92,24 @@ class ClientState(HostState):
         #: The name of the open transaction, "" without one; transactions ever begun.
         self.transaction = ""
         self.transaction_count = 0
+        #: Whose session that is, where it is one's: a consumer's name, "" for one of sends alone, None: nobody's yet.
+        self.transacting: str | None = None
         #: Durable subscriptions that may exist, oldest first: name -> how its latest consumer was attached.
         self.durables: dict[str, ops.Subscribe] = {}
 
-    @property
-    def settles_in(self) -> str:
-        """The open transaction that what it settles is part of; "": none, as where they are of sends alone."""
-        return self.transaction if self.traits.transaction_scope == "connection" else ""
+    def settles_in(self, consumer: ConsumerState) -> str:
+        """The open transaction that what a consumer settles is part of; "": none, as where they are of sends alone."""
+        scope = self.traits.transaction_scope
+        if scope == "consumer":
+            covered = consumer.ack == "client" and self.transacting in {None, consumer.name}
+        else:
+            covered = scope == "connection"
+        return self.transaction if covered else ""
+
+    def act_in(self, transaction: str, consumer: str) -> None:
+        """Something is done in a transaction, if that is its name, by a consumer; "": a send."""
+        if transaction and self.transacting is None:
+            self.transacting = consumer
 
     def idle_durables(self) -> list[str]:
         """Durable subscriptions that no consumer uses now, oldest first."""
@@ -112,13 +123,13 @@ class ClientState(HostState):
     def vanish(self) -> None:
         """Its connection is gone, and with it its consumers and its transaction."""
         self.consumers.clear()
-        self.transaction = ""
+        self.transaction, self.transacting = "", None
 
     def end_transaction(self, *, aborted: bool) -> None:
         """The transaction is over. ``aborted``: what was acknowledged in it can be acknowledged again; a JMS library
         gives it to its application once more before. Where it is the broker's again, it may come once more.
         """
-        self.transaction = ""
+        self.transaction, self.transacting = "", None
         for consumer in self.consumers:
             if aborted and self.via == "jms":
                 consumer.returned += consumer.pledged
@@ -159,6 +170,7 @@ class WorldState:
         dead_letters: Sequence[str] = (),
         persistent: bool = False,
         durable: bool = False,
+        transacts: bool = False,
         transacted_nacks: bool = False,
         logins: bool = False,
     ) -> None:
@@ -168,6 +180,8 @@ class WorldState:
         #: Some consumer of the program wants a durable subscription: then hosts keep their client id from one
         #: connection to the next, and otherwise they need not.
         self.durable = durable
+        #: Some host of the program begins transactions: then JMS consumers have transacted sessions.
+        self.transacts = transacts
         #: A NACK beside acknowledgements of ranges may reject a range, as STOMP 1.2 says, or one message (ActiveMQ).
         self.nack_ranges = False
         self.destinations = destinations
@@ -224,7 +238,9 @@ class WorldState:
             case ops.Take() | ops.ReadCounters():
                 pass
             case ops.Send():
-                self.client(operation.host).sent_count += 1
+                client = self.client(operation.host)
+                client.sent_count += 1
+                client.act_in(operation.tx, "")
             case ops.Ack() | ops.Nack() | ops.Acknowledge():
                 self._begun_to_settle(operation)
             case ops.Stall():
@@ -255,6 +271,7 @@ class WorldState:
             consumer.settle(operation.settled())
         else:
             consumer.settle(operation.messages, operation.tx)
+            consumer.client.act_in(operation.tx, consumer.name)
 
     def happened(self, operation: ops.Operation, *, connected: bool = True) -> None:
         """It was done, or may have been. ``connected``: its host still is."""

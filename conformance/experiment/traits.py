@@ -24,8 +24,9 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     * ``checks_expiry``: it discards what its clock calls expired.
     * ``stamps_expiration``: it turns a time to live into an expiration, by its host's clock (JMS).
     * ``tells_given``: a consumer that closes says how far its application had got (JMS).
-    * ``transaction_scope``: what an open transaction of the host holds: nothing, what one session does (its sends), or
-      all that the connection sends and settles.
+    * ``transaction_scope``: what an open transaction of the host holds: nothing, what one session does (its sends),
+      the same or what one ``consumer`` settles and what is sent from then on, by what is done first, or all that the
+      connection sends and settles.
     * ``returns_rollbacks``: what it acknowledged in a transaction it does not hold any more, so after a rollback it is
       the broker's again (AMQP 1.0, whose deliveries are settled at once).
     * ``gives_up_after``: deliveries of one message, rolled back each time, after which it rejects it; 0: never.
@@ -52,7 +53,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     checks_expiry: bool = False
     stamps_expiration: bool = False
     tells_given: bool = False
-    transaction_scope: Literal["none", "session", "connection"] = "none"
+    transaction_scope: Literal["none", "session", "consumer", "connection"] = "none"
     returns_rollbacks: bool = False
     gives_up_after: int = 0
     widens_window: bool = False
@@ -73,10 +74,11 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def leaves_rollbacks(self) -> bool:
-        """What it acknowledged in a transaction that was rolled back, it does not give out again by itself; STOMP does
-        not say whether the broker sends it once more.
+        """Nobody says who gives out again what it acknowledged in a transaction that was rolled back: of STOMP, whether
+        the broker sends it once more; of a JMS library that nobody knows, whether it has kept it.
         """
-        return self.transaction_scope == "connection" and not self.settles_by_itself
+        scope = self.transaction_scope
+        return scope == "consumer" or (scope == "connection" and not self.settles_by_itself)
 
 
 STOMP: Final = Traits(settles_on_write=True, awaits_receipt=True, transaction_scope="connection")

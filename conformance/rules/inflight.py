@@ -247,9 +247,10 @@ def uncommitted_changes_nothing(facts: Facts, reading: Reading) -> Findings:
     counters = [(figure, wanted) for figure, wanted in least if figure is not None]
     windows = (*reading.windows, *reading.wild)
     unclear = [one for one in windows if not one.session.known and one.held + one.doubted]
-    # What was rolled back may have gone back to its queue, and have expired there.
+    # What was rolled back may have gone back to its queue, and have expired there, or have been given up.
     again = any(one.undone and facts.may_send_again(one.session) for one in windows)
-    if ledger.disturbed or unclear or (again and any(send.mortal for send in reading.destination.sends)):
+    gone = again and any(copy.rejected or copy.send.mortal for copy in reading.destination.copies)
+    if ledger.disturbed or unclear or gone:
         yield unsure(reading)
     elif any(figure < wanted for figure, wanted in counters):
         why = f"acknowledged in open transactions: {ledger.pledged}, in some that were rolled back: {ledger.undone}"

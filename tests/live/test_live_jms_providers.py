@@ -32,6 +32,8 @@ PLAYED = {
     "pulled-before-it-is-due": ("DLY-003", "DLY-005"),
     "live-redelivery": ("RDL-001", "GEN-001"),
     "transaction-rollback": ("GEN-061", "GEN-122"),
+    "transaction-acknowledges-jms": ("GEN-064",),
+    "live-transacted-acks": ("GEN-065",),
 }
 
 

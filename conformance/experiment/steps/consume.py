@@ -142,7 +142,7 @@ def acknowledged(consumer: ConsumerState, upto: int) -> ops.Ack:
         consumer=consumer.name,
         messages=covered,
         mode="cumulative" if consumer.ack == "client" else "individual",
-        tx=consumer.client.settles_in,
+        tx=consumer.client.settles_in(consumer),
     )
 
 
@@ -242,7 +242,7 @@ class Nack(_OfUnsettled, frozen=True, tag="nack"):
         first = 0 if state.nack_ranges and consumer.ack == "client" else self.upto
         rejected = consumer.unsettled[first : self.upto + 1]
         client = consumer.client
-        tx = client.settles_in if state.transacted_nacks and client.via == "stomp" else ""
+        tx = client.settles_in(consumer) if state.transacted_nacks and client.via == "stomp" else ""
         return ops.Nack(host=client.name, consumer=consumer.name, messages=rejected, tx=tx)
 
 

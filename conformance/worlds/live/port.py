@@ -240,6 +240,8 @@ class LivePort:
             ]
             if lacking:
                 raise NotOfferedError(f"the {client.via} agent of {client.name} does not offer {', '.join(lacking)}")
+            if isinstance(operation, ops.Take) and operation.consumer == client.transacting:
+                raise NotOfferedError("its session would settle what it takes with what it has acknowledged")
             if isinstance(operation, ops.Send | ops.Subscribe):
                 self._addressed(operation)
             if isinstance(operation, ops.Send):
@@ -275,7 +277,7 @@ class LivePort:
         options |= {"versions": (spec.version,)} if spec.version else {}
         if client.via == JMS:
             options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
-            options["expiry_check"] = spec.expiry_check
+            options |= {"expiry_check": spec.expiry_check, "transacts": self._state.transacts}
         elif monitor is not None:
             beat_ms = stomp_beat_ms(monitor, self._effective.monitor_generation())
             options["heartbeat_ms"] = (beat_ms, beat_ms)

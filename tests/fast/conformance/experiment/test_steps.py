@@ -9,16 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment import traits
 from brokerproof.conformance.experiment.chooser import RecordingChooser, ReplayChooser, SeededChooser
-from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec, LinkSpec
 from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.history import Operate as Asked
 from brokerproof.conformance.experiment.history import Skipped
 from brokerproof.conformance.experiment.initial_state import state_of
 from brokerproof.conformance.experiment.program import FORMAT, Program, parse_program
 from brokerproof.conformance.experiment.state import ConsumerState
-from brokerproof.conformance.experiment.steps import FEATURES, REGISTRY, AnyStep, Nack, Operate, Shape, Subscribe
+from brokerproof.conformance.experiment.steps import (
+    FEATURES,
+    REGISTRY,
+    AnyStep,
+    Begin,
+    Nack,
+    Operate,
+    Send,
+    Shape,
+    Subscribe,
+)
 from brokerproof.conformance.experiment.steps.consume import acknowledged
 from brokerproof.conformance.generate.programs import generate_program, program_for_seed
 from brokerproof.conformance.generate.strategies import DrawingChooser
@@ -98,3 +109,34 @@ def test_what_is_settled_is_part_of_transactions_that_cover_it(
     consumer.unsettled = ["p0/1"]
     client.consumers.append(consumer)
     assert (Nack().resolve(state).tx, acknowledged(consumer, 0).tx) == (tx, tx)
+
+
+def test_a_transaction_of_a_consumer_holds_what_that_consumer_settles() -> None:
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", via="jms")]
+    state = state_of(Program(FORMAT, BrokerSpec(), hosts, [LinkSpec("c0")], queues("q0"), [Begin()]))
+    assert state.transacts
+    client = state.clients[0]
+    client.traits = msgspec.structs.replace(traits.JMS, transaction_scope="consumer")
+    for ack in ("client", "client", "individual"):
+        asked = Subscribe(ack=ack).resolve(state)
+        state.begun(asked)
+        consumer = ConsumerState(client, asked)
+        consumer.unsettled = ["p0/1", "p0/2"]
+        client.consumers.append(consumer)
+    one, other, alone = client.consumers
+
+    def begin() -> None:
+        begun = Begin().resolve(state)
+        state.begun(begun)
+        state.happened(begun)
+
+    begin()
+    assert [acknowledged(each, 0).tx for each in (one, other, alone)] == ["c0/tx1", "c0/tx1", ""]
+    state.begun(acknowledged(one, 0))
+    one.unsettled = ["p0/3"]
+    assert [acknowledged(each, 0).tx for each in (one, other)] == ["c0/tx1", ""]
+    state.happened(ops.Abort(host="c0", tx="c0/tx1"))
+    assert one.returned == ["p0/1", "p0/2"]
+    begin()
+    state.begun(Send(host=0, dest=0).resolve(state))
+    assert acknowledged(other, 0).tx == ""
