@@ -173,9 +173,10 @@ def _has_acted(session: Session, seq: int) -> bool:
 def a_page_at_a_time(facts: Facts, waking: tuple[Interval, Session]) -> Findings:
     """One wake-up loads at most one page from the store."""
     interval, session = waking
-    page = interval.dest.applied.page
-    in_flight = interval.after.event.in_flight or 0
-    most = page + in_flight + interval.swept()
+    page, before, after = interval.dest.applied.page, interval.before.event, interval.after.event
+    # What expires as it is about to be given makes room, which is a wake-up more.
+    wakeups = 1 + max(0, (after.expired or 0) - (before.expired or 0))
+    most = wakeups * page + (after.in_flight or 0) + interval.swept()
     moved = any(move.to == interval.dest.name for move in facts.moves)  # from a queue whose messages may be larger
     largest = facts.epoch.largest if moved else interval.after.epoch.largest
     if interval.used > most * largest:
