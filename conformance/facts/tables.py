@@ -291,8 +291,9 @@ class Tables:
         return any(session.known and since_ns <= session.opened[1] <= at_ns for session in dest.sessions)
 
     def may_page(self, dest: Destination) -> bool:
-        """Whether there may be more messages than the broker reads at a time."""
-        return self.paged and len(dest.copies) > dest.applied.page
+        """Whether there may be more messages than the broker reads at a time; who knows how many an operator moves."""
+        moved = any(move.to == dest.name for move in self.moves)
+        return self.paged and (moved or len(dest.copies) > dest.applied.page)
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""
