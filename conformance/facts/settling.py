@@ -295,10 +295,13 @@ def rolled_back(delivery: Delivery) -> int:
 
 def give_back(tables: Tables, delivery: Delivery, transaction: Transaction) -> None:
     """The transaction that settled it was rolled back when their connection was lost."""
-    gone = delivery.session.end not in {"", "close"}  # of a consumer that said goodbye nobody knows what that did
-    if gone and delivery.transaction is transaction and delivery.state == DOUBTFUL:
-        delivery.rollbacks += 1
-        spend(tables, delivery.copy)
+    if delivery.transaction is not transaction or delivery.state != DOUBTFUL or not delivery.session.end:
+        return
+    delivery.rollbacks += 1
+    spend(tables, delivery.copy)
+    if delivery.session.end == "close":
+        delivery.state = RETURNED  # it stayed with the transaction when its consumer left
+    else:
         delivery.state = HELD
         delivery.dest.ledger.held += 1
         delivery.dest.ledger.undone += 1

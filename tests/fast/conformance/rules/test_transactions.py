@@ -183,3 +183,10 @@ def test_unless_it_was_acknowledged_again() -> None:
 
 def test_what_a_lost_connection_had_acknowledged_comes_back() -> None:
     assert outcome(pledged().lose("c0").drain("q0").end(), "GEN-066") == (FAILS, "lost")
+
+
+def test_also_what_a_consumer_had_acknowledged_that_left_before() -> None:
+    left = pledged().leave("c0/1").lose("c0").drain("q0")
+    assert outcome(left.end(), "GEN-066") == (FAILS, "lost")
+    back = pledged().leave("c0/1").lose("c0").drain("q0").arrive("drain/1", "p0/1", "p0/2", dest="q0")
+    assert outcome(back.end(), "GEN-066") == (HOLDS, "undone")
