@@ -69,7 +69,7 @@ class MqttAgent(AsyncAgent):
             if reason.value >= _FAILURE:
                 self.lost("broker", f"{reason}")
             elif client is self._sending:
-                self.opened()
+                self.opened(broker_closes_ms=client.keepalive * 1500 or None)  # or as the broker asked
 
         self._sending.on_connect = greeted
 

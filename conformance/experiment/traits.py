@@ -44,6 +44,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
       has heard nothing for two intervals (AMQP 0-9-1, 4.2.7).
     * ``broker_waits_ms``: so long the broker waits for a sign of life, as it said itself, whatever was asked for; 0:
       for ever (AMQP 1.0, 2.4.5).
+    * ``broker_closes_ms``: by then it has to end the connection of a silent client (MQTT 5, 3.1.2.10).
     """
 
     settles_on_write: bool = False
@@ -66,6 +67,7 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     beats_in_seconds: bool = False
     anonymous: bool = False
     broker_waits_ms: int | None = None
+    broker_closes_ms: int | None = None
 
     @property
     def known(self) -> bool:

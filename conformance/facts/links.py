@@ -29,6 +29,8 @@ REASONS: Final = ("inactiv", "heart", "idle")
 UNSAID: Final = ("end", "reset", "")
 #: How late and how early a real timer may be, beyond the window.
 LATE_NS: Final = 500 * NS_PER_MS
+#: How often at least a broker looks whose protocol says when a silence is too long.
+TICK_MS: Final = 1000
 EARLY_NS: Final = 50 * NS_PER_MS
 
 
@@ -109,6 +111,14 @@ class Limits:
                     self.gap_ns = (self.delay_ns + 1) // 2
                     self.beats_after_ns = 0
         self.gap_ns += jitter_ns
+
+    def close_by(self, silent_ms: int | None) -> None:
+        """So long a silence has to end a connection, if its protocol says so, which then knows no initial delay; a
+        broker may look once a second.
+        """
+        if silent_ms is not None:
+            self.delay_ns = self.delay_low_ns = self.beats_after_ns = 0
+            self.high_ns = (silent_ms + TICK_MS) * NS_PER_MS
 
     def watches_health(self) -> bool:
         """Whether a healthy link is safe for certain: its longest pause is shorter than the limit."""

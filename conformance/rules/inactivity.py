@@ -45,6 +45,7 @@ class Link:
         rate, jitter_ns, traits = facts.rate, connection.jitter_ns, connection.client.traits
         twice, seconds = traits.beats_twice, traits.beats_in_seconds
         self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice, in_seconds=seconds)
+        self.broker.close_by(traits.broker_closes_ms)
         own, patience = generation if facts.simulated else "", INTERVALS if seconds else None
         self.client = Limits(theirs, own, via, rate, jitter_ns, patience, in_seconds=seconds)
 

@@ -457,6 +457,17 @@ def test_heart_beats_of_whole_seconds(closed_ms: float | None, expected: Verdict
     assert kind(story.at(25_000).rest(None).phase("end"), "INA-002") is expected
 
 
+@pytest.mark.parametrize(
+    ("closed_ms", "expected"), [(4900, FAILS), (5100, HOLDS), (9000, HOLDS), (9200, FAILS), (None, FAILS)]
+)
+def test_a_silence_that_is_too_long_by_the_protocol(closed_ms: float | None, expected: VerdictKind) -> None:
+    """MQTT's: one and a half times 5 s; the broker looks once a second, and may be half a second late."""
+    story = Builder("live", monitor={"c0": MonitorSpec(10_000, 5000)}).connect("c0", broker_closes_ms=7500)
+    story = story.at(100).stall("c0")
+    story = story if closed_ms is None else story.at(closed_ms).closed("c0")
+    assert kind(story.at(20_000).resume("c0").at(25_000).rest(None).phase("end"), "INA-001") is expected
+
+
 # -- INA-005
 
 
