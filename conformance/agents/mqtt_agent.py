@@ -65,11 +65,11 @@ class MqttAgent(AsyncAgent):
         self._sending = self._dialled(self._own_id)
 
         def greeted(client: Any, *told: Any) -> None:
-            reason = told[_REASON]
+            reason, keep_alive_s = told[_REASON], client.keepalive  # the broker may have asked for another
             if reason.value >= _FAILURE:
                 self.lost("broker", f"{reason}")
             elif client is self._sending:
-                self.opened(broker_closes_ms=client.keepalive * 1500 or None)  # or as the broker asked
+                self.opened(broker_closes_ms=keep_alive_s * 1500 or None)
 
         self._sending.on_connect = greeted
 

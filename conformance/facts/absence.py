@@ -214,7 +214,7 @@ def _may_have_taken(tables: Tables, copy: Copy, session: Session, visible: Span)
     if min(departed, gone_ns(tables, session)) < visible[0]:
         return False
     # At rest its window was open: what was free by then had reached it, or somebody else.
-    selective = tables.marks.on(copy.dest.name, (visible[0], NEVER)) & marks.SELECTIVE
+    selective = tables.marks.on(copy.dest.name, (visible[0], NEVER)) & marks.CHOOSING
     if session.event is None or not session.known or scarce(tables, visible[0]) or selective:
         return True
     returned = [delivery.session.ended_ns + 1 for delivery in copy.deliveries if delivery.session.end]

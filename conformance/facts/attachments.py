@@ -259,7 +259,7 @@ class Attachments:
         elif session.event is None:
             self._describe(session, event)
         if session.selective:
-            self._mark(session, marks.SELECTIVE)
+            self._mark(session, session.selective)
         if session.event is event:
             self._subscription(session, event)
 

@@ -27,7 +27,7 @@ from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, Span
 from brokerproof.conformance.facts.tables import Tables
 
 #: What may rightly keep a message waiting on a destination that is otherwise calm.
-DISTURBED: Final = marks.RESTART | marks.OPERATOR | marks.SELECTIVE | marks.PAUSE
+DISTURBED: Final = marks.RESTART | marks.OPERATOR | marks.CHOOSING | marks.PAUSE
 EXCUSES: Final = DISTURBED | marks.MEMORY | marks.LIMIT
 
 

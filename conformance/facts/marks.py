@@ -28,6 +28,7 @@ KINDS: Final[dict[str, str]] = {
     "repeated": "it, or what has no name here, was sent there more than once",
     "mqsc": "an operator changed the queue manager",
     "resolved": "a queue's name may have been another one's, or its definition decided what a message did not say",
+    "pulled": "a consumer that asks for each message was there",
 }
 BITS: Final[dict[str, int]] = {kind: 1 << place for place, kind in enumerate(KINDS)}
 
@@ -47,6 +48,9 @@ MEMORY: Final = BITS["memory"]
 LIMIT: Final = BITS["limit"]
 REDELIVERY: Final = BITS["redelivery"]
 REPEATED: Final = BITS["repeated"]
+PULLED: Final = BITS["pulled"]
+#: A consumer's, that may rightly be without a message that waits.
+CHOOSING: Final = SELECTIVE | PULLED
 ALL: Final = (1 << len(KINDS)) - 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from brokerproof.conformance.facts.marks import OPERATOR, SELECTIVE
+from brokerproof.conformance.facts.marks import CHOOSING, OPERATOR
 from brokerproof.conformance.facts.presence import maybe_elsewhere
 from brokerproof.conformance.facts.rows import Delivery, Session
 from brokerproof.conformance.facts.tables import Tables
@@ -43,7 +43,7 @@ def neighbours(tables: Tables, session: Session, *, anew: bool = False) -> Itera
 
 def _came_back(delivery: Delivery) -> bool:
     """A consumer that chooses may have had it before, and what comes back goes ahead of what nobody has had."""
-    return bool(delivery.marks & SELECTIVE) and delivery.copy.deliveries[0] is not delivery
+    return bool(delivery.marks & CHOOSING) and delivery.copy.deliveries[0] is not delivery
 
 
 def _first_here(tables: Tables, delivery: Delivery, anew: bool) -> bool:

@@ -34,7 +34,7 @@ from brokerproof.conformance.facts.ledger import Ledger
 from brokerproof.conformance.facts.policy import Applied
 from brokerproof.conformance.facts.spans import NEVER, Span, touches
 from brokerproof.conformance.facts.stalls import Stall
-from brokerproof.conformance.facts.traits import is_selective
+from brokerproof.conformance.facts.traits import choice_of
 
 # What became of a delivery.
 HELD: Final = 0  # its session has it, unsettled
@@ -296,8 +296,8 @@ class Session:
         self.prefetch = self.least = event.prefetch if event is not None else NEVER
         self.ack = event.ack if event is not None else "client"
         self.sync = event is not None and event.dispatch == "sync"
-        #: It may rightly be without a message that waits, or others because of it, whatever its window.
-        self.selective = event is not None and is_selective(event)
+        #: Its marks, if it may rightly be without a message that waits, or others because of it, whatever its window.
+        self.selective = 0 if event is None else choice_of(event)
         #: The broker settles each message as it writes it.
         self.auto = self.ack == "auto" and self.client.traits.settles_on_write
         self.opened: Span = (event.t0, event.t1) if event is not None else (0, NEVER)

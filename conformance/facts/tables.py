@@ -188,7 +188,7 @@ class Tables:
                     found.sessions.append(session)
                     found.epoch.touched += not session.end
                     found.ledger.departed += session.end != ""
-                    kinds = marks.WILDCARD | (marks.SELECTIVE if session.selective else 0)
+                    kinds = marks.WILDCARD | session.selective
                     self.marks.put(kinds, name, (session.opened[0], NEVER))
         return found
 

@@ -20,7 +20,7 @@ from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, 
 from brokerproof.conformance.rules.selecting import queue_copies
 
 #: Whatever an operator, the broker itself or a choosy consumer has a hand in has an order of its own.
-BLIND = marks.OPERATOR | marks.SELECTIVE | marks.REDELIVERY | marks.REPEATED
+BLIND = marks.OPERATOR | marks.CHOOSING | marks.REDELIVERY | marks.REPEATED
 
 
 def down_after(facts: Facts, true_ns: int) -> Event | None:

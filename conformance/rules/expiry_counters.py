@@ -114,7 +114,7 @@ def _passed_over(facts: Facts, copy: Copy, death: Death) -> Delivery | None:
     """
     send, dest = copy.send, copy.dest
     sent = send.event
-    barred = marks.SELECTIVE | marks.WILDCARD | marks.MEMORY | marks.LIMIT | marks.REDELIVERY
+    barred = marks.CHOOSING | marks.WILDCARD | marks.MEMORY | marks.LIMIT | marks.REDELIVERY
     if copy.deliveries or not send.confirmed or sent.tx is not None or dest.topic or copy.marks & barred:
         return None
     for session in dest.sessions:

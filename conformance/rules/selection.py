@@ -327,7 +327,7 @@ def spread_evenly(_facts: Facts, dest: Destination) -> Findings:
     until_ns = min([*others, *(s.lost_ns for s in equals)])
     if len(equals) < 2 or any(not s.known or s.selective or s.wild or s.least < len(dest.sends) for s in equals):
         return
-    excuses = BLIND | marks.SELECTIVE | marks.WILDCARD | marks.MEMORY | marks.LIMIT
+    excuses = BLIND | marks.CHOOSING | marks.WILDCARD | marks.MEMORY | marks.LIMIT
     for reading in dest.readings:
         if not reading.at_rest or reading.event.t1 > until_ns or reading.again or reading.marks & excuses:
             continue

@@ -254,9 +254,12 @@ def test_an_auto_acknowledged_message_is_settled_once_the_writer_is_at_rest() ->
 # -- RDL-005
 
 
-def test_what_came_back_is_first_and_in_order() -> None:
+@pytest.mark.parametrize("prefetch", [10, 0])
+def test_what_came_back_is_first_and_in_order(prefetch: int) -> None:
+    """Also to a consumer that asks for each message."""
+
     def told(*order: str) -> Builder:
-        story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1")
+        story = given(2).send("p0/3").lose("c0").rest(None).subscribe("c1/1", prefetch=prefetch)
         return story.arrive("c1/1", *order)
 
     assert kind(told("p0/1", "p0/2", "p0/3"), "RDL-005") is HOLDS
