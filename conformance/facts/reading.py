@@ -204,6 +204,8 @@ def _is_idle(tables: Tables, dest: Destination) -> bool:
         return False
     if dest.kind == "dead-letters" and "~" in dest.name:
         return False  # it has the name that the broker gave the temporary queue
+    if any(send.event.again for send in dest.sends):
+        return False  # the broker may not have missed the connection yet, nor what that holds
     there = dest.open.values()
     if any(looks_at(browser.event, dest) for browser in tables.lookers.values()):
         return False  # what it was shown may be in flight

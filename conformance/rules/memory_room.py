@@ -386,7 +386,8 @@ class _Sent:
 def _left_ns(facts: Facts, send: Send) -> int:
     """By when it had certainly left the disk: what was there makes room at once."""
     dest = send.dest
-    if send.event.again or send.delayed:
+    letter = dest.kind == "topic" and (send.mortal or dest.applied.entry.pending_message_limit is not None)
+    if send.event.again or send.delayed or letter:
         return NEVER
     if dest.kind != "topic" or not (send.confirmed or send.refused):
         return freed_ns(send)
