@@ -173,8 +173,12 @@ def filled(message: Any, request: Send) -> Any:
     for name, value in properties_of(request).items():
         if isinstance(value, str):
             message.setStringProperty(name, value)
+        elif isinstance(value, bool):
+            message.setBooleanProperty(name, value)
+        elif isinstance(value, float):
+            message.setDoubleProperty(name, value)
         else:
-            message.setLongProperty(name, int(value))
+            message.setLongProperty(name, value)
     if request.group:
         message.setStringProperty("JMSXGroupID", request.group)
     return message
@@ -188,6 +192,25 @@ def stamped(message: Any) -> Stamps:
     except (AttributeError, jpype.JException):
         return told
     return told | {"delivery_time_ms": due_ms or None}
+
+
+def said(text: Any) -> str | None:
+    """A string of Java's."""
+    return None if text is None else str(text)
+
+
+def plain(value: Any) -> str | bool | int | float:
+    """A property's value."""
+    for kind, made in (("Boolean", bool), ("Double", float), ("Float", float), ("Number", int)):
+        if isinstance(value, jpype.JClass(f"java.lang.{kind}")):
+            return made(value)
+    return str(value)
+
+
+def each(enumeration: Any) -> Any:
+    """What an enumeration of Java's names, one by one."""
+    while enumeration.hasMoreElements():
+        yield enumeration.nextElement()
 
 
 def receive(consumer: Any, wait_ms: int) -> Any:

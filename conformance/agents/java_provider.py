@@ -38,14 +38,17 @@ from brokerproof.conformance.agents.java import (
     Say,
     Wire,
     begun,
+    each,
     filled,
+    plain,
     receive,
+    said,
     set_up,
     stamped,
     thrown_by,
 )
 from brokerproof.conformance.agents.library import RefusedError, Stamps
-from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body
+from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body, read_by_applications
 from brokerproof.conformance.agents.protocol import UNSUPPORTED, Arrive, Called
 from brokerproof.conformance.agents.provider import PROFILE, Provider, address_in
 from brokerproof.conformance.experiment import traits
@@ -113,6 +116,7 @@ class ProviderLibrary(JavaLibrary):
         "browsers",
         "durables",
         "groups",
+        "headers",
         "lifetimes",
         "producers",
         "selectors",
@@ -272,6 +276,10 @@ class ProviderLibrary(JavaLibrary):
         message = filled(session.createBytesMessage(), request)
         if request.delay_ms and self._words["delay"] != API:
             message.setLongProperty(self._words["delay"], request.delay_ms)
+        if "correlation-id" in request.headers:
+            message.setJMSCorrelationID(str(request.headers["correlation-id"]))
+        if "type" in request.headers:
+            message.setJMSType(str(request.headers["type"]))
         return message
 
     def stamps(self, message: Any, request: Send) -> Stamps:
@@ -384,6 +392,8 @@ class ProviderLibrary(JavaLibrary):
             return str(message.getObjectProperty(name)) if name and message.propertyExists(name) else None
 
         count, origin = text(self._words["delivery_count"]), text(self._words["original_destination"])
+        names = sorted(str(name) for name in each(message.getPropertyNames()))
+        fields = {"correlation-id": said(message.getJMSCorrelationID()), "type": said(message.getJMSType())}
         return {
             "redelivered": bool(message.getJMSRedelivered()),
             "delivery_count": int(count) if count else None,
@@ -394,7 +404,8 @@ class ProviderLibrary(JavaLibrary):
             "group": text("JMSXGroupID"),
             "priority": int(message.getJMSPriority()),
             "persistent": int(message.getJMSDeliveryMode()) == 2,
-            "properties": sorted(str(name) for name in _each(message.getPropertyNames())),
+            "properties": names,
+            "headers": read_by_applications({name: plain(message.getObjectProperty(name)) for name in names}, fields),
         }
 
     def _called(self, origin: str) -> str:
@@ -460,11 +471,6 @@ def _there(name: str) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _each(enumeration: Any) -> Any:
-    while enumeration.hasMoreElements():
-        yield enumeration.nextElement()
 
 
 def _set(factory: Any, name: str, value: str | int | bool) -> None:

@@ -37,15 +37,19 @@ from brokerproof.conformance.experiment.steps import (
     Restart,
     Rollback,
     Send,
+    Settle,
     Subscribe,
+    Take,
 )
-from brokerproof.conformance.experiment.steps.parallel import mapped
+from brokerproof.conformance.experiment.steps.parallel import each, mapped
 from brokerproof.conformance.generate.live import LETTERS
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
 SECOND_MS: Final = 1000
+#: So long a consumer asks that would have been given what is there, and for so many messages at most.
+ASK_MS, ASKED = 200, 10
 #: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
 _SEND: dict[str, dict[str, object]] = {
     "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
@@ -132,7 +136,8 @@ def cast(
         asks = pulls and isinstance(found, Subscribe) and not found.browser
         return msgspec.structs.replace(found, prefetch=0) if asks else found
 
-    steps = [found for step in program.steps if (found := mapped(step, kept)) is not None]
+    told = _asking(program) if pulls else program.steps
+    steps = [found for step in told if (found := mapped(step, kept)) is not None]
     destinations = [
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations
@@ -142,6 +147,27 @@ def cast(
         destinations = [msgspec.structs.replace(one, name=named.get(one.name, one.name)) for one in destinations]
     broker = claimed(letters.applied(program.broker), capabilities)
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
+
+
+def _asking(program: Program) -> list[AnyStep]:
+    """The steps of a program for consumers that ask: where none of them asks, its consumers do so once it has settled,
+    and at its end, for as many messages as they would have been given.
+    """
+    if any(isinstance(step, Take) for step in program.each_step()):
+        return program.steps
+    clients, windows = len(program.clients()), dict[int, list[int]]()
+    found: list[AnyStep] = []
+    for place, step in enumerate(program.steps):
+        found.append(step)
+        for one in each([step]):
+            if isinstance(one, Subscribe) and not one.browser:
+                window = min(one.prefetch, ASKED) if one.prefetch > 0 else ASKED
+                windows.setdefault(one.host % clients, []).append(window)
+        if isinstance(step, Settle) or place == len(program.steps) - 1:
+            for host, (_, sizes) in enumerate(sorted(windows.items())):
+                told = enumerate(sizes)
+                found += [Take(host=host, consumer=one, deadline_ms=ASK_MS, count=size) for one, size in told]
+    return found
 
 
 def _clocks(program: Program) -> tuple[bool, bool]:
