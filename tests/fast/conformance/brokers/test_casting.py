@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.brokers.selector_forms import FORMS, Language
 from brokerproof.conformance.experiment.program import Program, parse_program
-from brokerproof.conformance.experiment.steps import Send, Subscribe
+from brokerproof.conformance.experiment.steps import Send, Subscribe, Take
 
 SEND = {"do": "send", "host": 0, "dest": 0}
 DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
@@ -207,3 +207,19 @@ def test_a_version_of_stomp_that_a_broker_does_not_take_is_not_offered_alone(tak
         hosts = [replace(host, version=version if host.role == "client" else "") for host in asking.hosts]
         kept = {host.version for host in cast(replace(asking, hosts=hosts), [], ["stomp"], versions=taken).clients()}
         assert kept == {version if version in taken else ""}
+
+
+def test_consumers_that_must_ask_do_so_where_no_program_asks() -> None:
+    """Once it has settled, and at its end; as many as their window is wide, ten at most."""
+    names = [{"do": "subscribe", "host": 1, "prefetch": 3}, {"do": "subscribe", "host": 1}, {"do": "send"}]
+    steps = [*names, {"do": "settle"}, {"do": "subscribe", "prefetch": 500}, {"do": "send"}]
+
+    def asks(*more: dict[str, Any], pulls: bool) -> list[tuple[int, int, int]]:
+        found = cast(program(*steps, *more), ["prefetch"], ["jms"], pulls=pulls).steps
+        return [(one.host, one.consumer, one.count) for one in found if isinstance(one, Take)]
+
+    first, last = [(0, 0, 3), (0, 1, 1)], [(0, 0, 10), (1, 0, 3), (1, 1, 1)]
+    assert asks(pulls=True) == [*first, *last]
+    assert asks({"do": "settle"}, pulls=True) == [*first, *last]
+    assert asks({"do": "take", "host": 1, "count": 2}, pulls=True) == [(1, 0, 2)]
+    assert asks(pulls=False) == []
