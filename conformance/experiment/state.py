@@ -108,7 +108,7 @@ class ClientState(HostState):
 
     def act_in(self, transaction: str, consumer: str) -> None:
         """Something is done in a transaction, if that is its name, by a consumer; "": a send."""
-        if transaction and self.transacting is None:
+        if transaction and self.transacting is None and self.traits.transaction_scope == "consumer":
             self.transacting = consumer
 
     def idle_durables(self) -> list[str]:

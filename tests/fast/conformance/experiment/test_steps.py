@@ -109,6 +109,8 @@ def test_what_is_settled_is_part_of_transactions_that_cover_it(
     consumer.unsettled = ["p0/1"]
     client.consumers.append(consumer)
     assert (Nack().resolve(state).tx, acknowledged(consumer, 0).tx) == (tx, tx)
+    state.begun(acknowledged(consumer, 0))
+    assert client.transacting is None  # it may take more meanwhile
 
 
 def test_a_transaction_of_a_consumer_holds_what_that_consumer_settles() -> None:
