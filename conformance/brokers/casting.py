@@ -136,8 +136,7 @@ def cast(
         asks = pulls and isinstance(found, Subscribe) and not found.browser
         return msgspec.structs.replace(found, prefetch=0) if asks else found
 
-    told = _asking(program) if pulls else program.steps
-    steps = [found for step in told if (found := mapped(step, kept)) is not None]
+    steps = [one for step in _asking(program, pulls=pulls) if (one := mapped(step, kept)) is not None]
     destinations = [
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations
@@ -149,11 +148,11 @@ def cast(
     return msgspec.structs.replace(program, broker=broker, hosts=hosts, steps=steps, destinations=destinations)
 
 
-def _asking(program: Program) -> list[AnyStep]:
-    """The steps of a program for consumers that ask: where none of them asks, its consumers do so once it has settled,
-    and at its end, for as many messages as they would have been given.
+def _asking(program: Program, *, pulls: bool) -> list[AnyStep]:
+    """The steps of a program. For consumers that ask: where none of them does, they do so once it has settled, and at
+    its end, for as many messages as they would have been given.
     """
-    if any(isinstance(step, Take) for step in program.each_step()):
+    if not pulls or any(isinstance(step, Take) for step in program.each_step()):
         return program.steps
     clients, windows = len(program.clients()), dict[int, list[int]]()
     found: list[AnyStep] = []
