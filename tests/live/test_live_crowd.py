@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from brokerproof.conformance.brokers import make_adapter
-from brokerproof.conformance.brokers.profiled import CROWD
+from brokerproof.conformance.brokers.servers import CROWD
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Arrive
 from brokerproof.conformance.experiment.program import Program
