@@ -66,6 +66,8 @@ class Wire:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.producing: Any = None
+        #: Consumers that acknowledge together have transacted sessions.
+        self.transacts = False
         #: Open transactions by the suite's name. Browsers that were read: name -> session.
         self.transactions: dict[str, Transaction] = {}
         self.browsed: dict[str, Any] = {}

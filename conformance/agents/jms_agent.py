@@ -98,8 +98,6 @@ class Agent:
         #: Guards ``_wire`` against the library's threads.
         self._state = threading.RLock()
         self._wire: Wire | None = None
-        #: Consumers that acknowledge together have transacted sessions.
-        self._transacts = False
         self._running = True
 
     def run(self) -> None:
@@ -188,11 +186,12 @@ class Agent:
             with self._state:
                 self._wire = wire
             wire.producing = self._library.session(wire, "auto")
-            self._transacts = request.transacts and self._library.traits(request).transaction_scope == "consumer"
+            traits = self._library.traits(request)
+            wire.transacts = request.transacts and traits.transaction_scope == "consumer"
         except jpype.JException as error:
             self._forget()
             raise RefusedError("unreachable", f"{request.url}: {error}") from None
-        return {"traits": msgspec.to_builtins(self._library.traits(request))}
+        return {"traits": msgspec.to_builtins(traits)}
 
     def _send(self, request: Send, deadline_ms: int, stamps: Stamps, called: Called | None) -> dict[str, object]:
         """Its ``stamps`` are known whatever the broker does."""
@@ -233,7 +232,7 @@ class Agent:
 
     def _subscribe(self, request: Subscribe) -> dict[str, object]:
         wire, library = self._connected(), self._library
-        transacted = self._transacts and request.ack == "client" and not request.browser
+        transacted = wire.transacts and request.ack == "client" and not request.browser
         session = library.session(wire, TRANSACTED if transacted else request.ack)
         if request.browser:
             self._browse(session, request)

@@ -292,8 +292,11 @@ class Tables:
 
     def may_page(self, dest: Destination) -> bool:
         """Whether there may be more messages than the broker reads at a time; who knows how many an operator moves."""
-        moved = any(move.to == dest.name for move in self.moves)
-        return self.paged and (moved or len(dest.copies) > dest.applied.page)
+        return self.paged and (self.gets_moved(dest) or len(dest.copies) > dest.applied.page)
+
+    def gets_moved(self, dest: Destination) -> bool:
+        """Whether an operator moves messages there."""
+        return any(move.to == dest.name for move in self.moves)
 
     def restarted(self, t0: int, t1: int) -> bool:
         """Whether the broker was restarted, or may have been, at some instant of ``[t0, t1]``."""

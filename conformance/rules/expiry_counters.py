@@ -359,7 +359,7 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
         return
     expired = before[-1].event.expired or 0
     heard = sum(advisory.seq < before[-1].event.seq for advisory in told)
-    mortal = sum(not send.refused and (may_die(facts, send) or _was_called_dead(send)) for send in dest.sends)
+    mortal = sum(not send.refused and (may_die(facts, send) or _was_called_expired(send)) for send in dest.sends)
     window, room_bytes = row.session.prefetch, row.session.dest.applied.entry.memory_limit_bytes or NEVER
     if row.session.traits.settles_on_write:
         window = room_bytes = NEVER
@@ -372,9 +372,8 @@ def expiries_are_told(facts: Facts, row: Listener) -> Findings:
         yield held("told", "several expired" if heard > 1 else "one expired")
 
 
-def _was_called_dead(send: Send) -> bool:
-    """Whether a client called it expired, which a broker may believe."""
-    return any(copy.discards() for copy in send.copies.values())
+def _was_called_expired(send: Send) -> bool:
+    return any(copy.called_expired for copy in send.copies.values())
 
 
 def _was_there(session: Session, reading: Reading) -> bool:

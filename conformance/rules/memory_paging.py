@@ -177,7 +177,7 @@ def a_page_at_a_time(facts: Facts, waking: tuple[Interval, Session]) -> Findings
     # What expires as it is about to be given makes room, which is a wake-up more.
     wakeups = 1 + max(0, (after.expired or 0) - (before.expired or 0))
     most = wakeups * page + (after.in_flight or 0) + interval.swept()
-    moved = any(move.to == interval.dest.name for move in facts.moves)  # from a queue whose messages may be larger
+    moved = facts.gets_moved(interval.dest)  # from a queue whose messages may be larger
     largest = facts.epoch.largest if moved else interval.after.epoch.largest
     if interval.used > most * largest:
         why = f"{interval.used} bytes came into memory, more than {most} messages can cost"

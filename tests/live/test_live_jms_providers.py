@@ -26,7 +26,8 @@ from tests.tools import at_night, not_run
 pytestmark = pytest.mark.live
 
 JAR = "maven:org.apache.activemq:activemq-all:5.16.7"
-#: A program each about a life, a delay and asking, what comes again, and a transaction; and what it must show.
+#: A program each about a life, a delay and asking, what comes again, transactions, and properties where no step asks;
+#: and what it must show.
 PLAYED = {
     "expired-in-the-hand": ("EXP-002", "EXP-023"),
     "pulled-before-it-is-due": ("DLY-003", "DLY-005"),
@@ -34,6 +35,7 @@ PLAYED = {
     "transaction-rollback": ("GEN-061", "GEN-122"),
     "transaction-acknowledges-jms": ("GEN-064",),
     "live-transacted-acks": ("GEN-065",),
+    "selectors-of-two-kinds-of-numbers": ("GEN-020",),
 }
 
 

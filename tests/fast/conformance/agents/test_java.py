@@ -122,8 +122,8 @@ def consuming(monkeypatch: pytest.MonkeyPatch) -> tuple[Agent, list[str]]:
     monkeypatch.setattr("jpype.JClass", lambda name: Calls(name, []))  # there is no JVM that knows a thread
     library: Any = Noting()
     agent = Agent(library, 0, 1)
-    agent._wire, agent._transacts = Wire(None), True
-    agent._wire.producing = Calls("producing", library.log)
+    agent._wire = wire = Wire(None)
+    wire.producing, wire.transacts = Calls("producing", library.log), True
     for consumer in ("c0/1", "c0/2"):
         agent._subscribe(Subscribe(dest="queue://q0", consumer=consumer, ack="client"))
         agent._consumer(consumer).taken[f"p0/{consumer[-1]}"] = object()

@@ -58,9 +58,9 @@ def host_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def foreign() -> Builder:
+def foreign(**declared: Any) -> Builder:
     """Of a broker that promises nothing where STOMP is silent."""
-    story = Builder("live")
+    story = Builder("live", **declared)
     ours = {"browses-in-flight", "default-prefetch", "keeps-rolled-back"}
     story.header = msgspec.structs.replace(
         story.header, capabilities=[word for word in CAPABILITIES if word not in ours]

@@ -12,7 +12,7 @@ import pytest
 from brokerproof.conformance.experiment.history import Browse, Connect, Poll
 from brokerproof.conformance.experiment.traits import JMS
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
-from tests.fast.conformance.rules.history_builder import Builder
+from tests.fast.conformance.rules.history_builder import Builder, foreign
 
 HOLDS = VerdictKind.SATISFIED
 FAILS = VerdictKind.VIOLATED
@@ -464,3 +464,11 @@ def test_what_a_slow_link_carries_to_one_that_leaves_before_it_is_there_is_in_fl
     told = Builder("live", bytes_per_second={"c0": rate} if rate else {}).connect("p0").connect("c0")
     told.subscribe("c0/1").send("p0/1", size=200_000).wait(3000).rest(in_flight=1, size=1).wait(1000).leave("c0/1")
     assert kinds(told)["INF-001"] is expected
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, UNSURE), (5, FAILS)])
+def test_what_was_rolled_back_too_often_may_have_been_given_up(most: int, expected: VerdictKind) -> None:
+    story = foreign(redeliveries_max=most).connect("p0").connect("c0", transaction_scope="consumer")
+    story = story.send("p0/1").subscribe("c0/1", prefetch=0).arrive("c0/1", "p0/1").begin("c0")
+    story = story.ack("c0/1", "p0/1", tx="c0/tx1").abort("c0")
+    assert kinds(story.rest(in_flight=0, size=0))["INF-010"] is expected
