@@ -149,11 +149,12 @@ def cast(
 
 
 def _asking(program: Program, *, pulls: bool) -> list[AnyStep]:
-    """The steps of a program. For consumers that ask: where none of them does, they do so once it has settled, and at
-    its end, for as many messages as they would have been given.
+    """The steps of a program. Consumers that ask do so at its end, and where no step of it does once it has settled,
+    too, for as many messages as they would have been given.
     """
-    if not pulls or any(isinstance(step, Take) for step in program.each_step()):
+    if not pulls:
         return program.steps
+    theirs = any(isinstance(step, Take) for step in program.each_step())
     clients, windows = len(program.clients()), dict[int, list[int]]()
     found: list[AnyStep] = []
     for place, step in enumerate(program.steps):
@@ -162,7 +163,7 @@ def _asking(program: Program, *, pulls: bool) -> list[AnyStep]:
             if isinstance(one, Subscribe) and not one.browser:
                 window = min(one.prefetch, ASKED) if one.prefetch > 0 else ASKED
                 windows.setdefault(one.host % clients, []).append(window)
-        if isinstance(step, Settle) or place == len(program.steps) - 1:
+        if place == len(program.steps) - 1 or (isinstance(step, Settle) and not theirs):
             for host, (_, sizes) in enumerate(sorted(windows.items())):
                 told = enumerate(sizes)
                 found += [Take(host=host, consumer=one, deadline_ms=ASK_MS, count=size) for one, size in told]

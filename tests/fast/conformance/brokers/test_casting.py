@@ -209,8 +209,10 @@ def test_a_version_of_stomp_that_a_broker_does_not_take_is_not_offered_alone(tak
         assert kept == {version if version in taken else ""}
 
 
-def test_consumers_that_must_ask_do_so_where_no_program_asks() -> None:
-    """Once it has settled, and at its end; as many as their window is wide, ten at most."""
+def test_consumers_that_must_ask_do_so_also_where_no_program_asks() -> None:
+    """At the end of any, and where none of its steps does once it has settled; as many as their window is wide, ten at
+    most.
+    """
     names = [{"do": "subscribe", "host": 1, "prefetch": 3}, {"do": "subscribe", "host": 1}, {"do": "send"}]
     steps = [*names, {"do": "settle"}, {"do": "subscribe", "prefetch": 500}, {"do": "send"}]
 
@@ -221,5 +223,5 @@ def test_consumers_that_must_ask_do_so_where_no_program_asks() -> None:
     first, last = [(0, 0, 3), (0, 1, 1)], [(0, 0, 10), (1, 0, 3), (1, 1, 1)]
     assert asks(pulls=True) == [*first, *last]
     assert asks({"do": "settle"}, pulls=True) == [*first, *last]
-    assert asks({"do": "take", "host": 1, "count": 2}, pulls=True) == [(1, 0, 2)]
+    assert asks({"do": "take", "host": 1, "count": 2}, pulls=True) == [(1, 0, 2), *last]
     assert asks(pulls=False) == []
