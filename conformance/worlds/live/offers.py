@@ -39,7 +39,8 @@ def needs(operation: ops.ClientOperation, known: Destinations) -> dict[str, bool
                 "selectors": bool(operation.selector),
                 "durables": bool(operation.durable),
                 "browsers": operation.browser,
-                "default-prefetch": operation.prefetch is None,
+                # The cursor of a JMS browser is read to its end at once, whatever its library fetches.
+                "default-prefetch": operation.prefetch is None and not operation.browser,
                 "exclusive": operation.exclusive or operation.priority != 0,
                 "wildcards": is_pattern(operation.dest),
                 "temporaries": known.kind(operation.dest) == "temporary",

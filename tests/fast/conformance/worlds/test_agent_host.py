@@ -43,6 +43,13 @@ def test_a_rejection_is_asked_only_of_who_can_reject() -> None:
     assert needs(ops.Nack(host="c0", consumer="c0/1", messages=["p0/1"]), Destinations([])) == {"nack": True}
 
 
+@pytest.mark.parametrize("browser", [False, True])
+def test_a_browsers_window_need_not_be_the_librarys(browser: bool) -> None:
+    asked = ops.Subscribe(host="c0", consumer="c0/1", dest="q0", prefetch=None, browser=browser)
+    wanted = {word for word, is_needed in needs(asked, Destinations([])).items() if is_needed}
+    assert wanted == ({"browsers"} if browser else {"default-prefetch"})
+
+
 def test_what_a_library_throws_away_it_throws_away_when_its_turn_comes() -> None:
     """Behind others in one read it expires meanwhile (live seed 1120895)."""
     told: list[Any] = []
