@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from brokerproof.conformance.experiment.history import (
     PROTOCOL_BROKEN,
     READ_TO_THE_END,
     Closed,
     Connect,
+    Event,
     Leave,
     Send,
     Subscribe,
@@ -18,7 +21,11 @@ from brokerproof.conformance.facts.links import is_inactivity, surely_beats
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.presence import is_bereft
 from brokerproof.conformance.facts.rows import Client, Session
+from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
+
+#: So long after it was asked for something a broker has ended a connection for what it refuses, for certain.
+QUIET_NS: Final = 5_000_000_000
 
 
 def hosts(facts: Facts) -> list[Client]:
@@ -74,12 +81,34 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
             return "its client ended it"
     if facts.blocks and len(begun) > 1:
         return "what had waited for room on its former connection may have kept that there"
+    if _was_quiet(facts, client, event, own) and not _is_disturbed(facts, client, span):
+        return ""
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
-    disturbed = client.stalled(*span) or facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)
-    if past or again or disturbed or facts.declared.connector is not None or not _is_answered(facts, client, own):
+    if past or again or _is_disturbed(facts, client, span) or not _is_answered(facts, client, own):
         return "something that nobody was told the end of"
     return ""
+
+
+def _is_disturbed(facts: Facts, client: Client, span: Span) -> bool:
+    """Whether something else may have ended it: a link or a process that stood still, an operator, a limit."""
+    paused = facts.marks.on(marks.WHOLE, span) & (marks.PAUSE | marks.MQSC)
+    return client.stalled(*span) or paused != 0 or facts.declared.connector is not None
+
+
+def _was_quiet(facts: Facts, client: Client, end: Closed, own: list[Session]) -> bool:
+    """Whether all that a client had done on a connection, and what it was given there, was over long before the end:
+    what a broker refuses without an answer, it refuses at once.
+    """
+    given = [delivery for session in own for delivery in session.deliveries]
+    done: list[Event | None] = [*client.connects, *(session.event for session in own)]
+    done += [one.event for one in facts.asked if one.client is client]
+    done += [send.event for send in facts.sends.values() if send.client is client]
+    done += [one.end for one in facts.transactions.values() if one.client is client]
+    done += [one for delivery in given for one in (delivery.event, delivery.consumed, delivery.settlement)]
+    done += [one for one in client.ends if one.t1 < end.t1]  # not what this end was to it
+    busy = [one.t1 for one in done if one is not None and one.t0 <= end.t1]
+    return max(busy) + QUIET_NS * max(1, facts.rate) < end.t1
 
 
 def _is_answered(facts: Facts, client: Client, own: list[Session]) -> bool:

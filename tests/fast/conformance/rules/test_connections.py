@@ -173,3 +173,19 @@ def test_who_does_not_wait_for_answers_may_have_been_refused_unseen(
     did: Told, world: str, verdict: VerdictKind
 ) -> None:
     assert told(did(by_library(world)).at(100).closed("c0", reason="enough").phase("end")).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda story: story, VerdictKind.VIOLATED),
+        (lambda story: story.at(7000).send("c0/2"), VerdictKind.SATISFIED),
+        (lambda story: story.at(1000).stall("c0").at(2000).resume("c0"), VerdictKind.SATISFIED),
+        (lambda story: story.pause("b", 20), VerdictKind.SATISFIED),
+    ],
+)
+def test_what_is_refused_without_an_answer_is_refused_at_once(change: Told, expected: VerdictKind) -> None:
+    """Of a library that does not wait for answers nobody knows what it was refused, but when."""
+    story = Builder("live").connect("c0", awaits_receipt=False).send("c0/1")
+    story = change(story).at(9000).closed("c0", host="c0", reason="the connection is lost")
+    assert told(story.phase("end")).verdict is expected
