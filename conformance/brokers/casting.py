@@ -41,15 +41,16 @@ from brokerproof.conformance.experiment.steps import (
     Subscribe,
     Take,
 )
-from brokerproof.conformance.experiment.steps.parallel import each, mapped
+from brokerproof.conformance.experiment.steps.parallel import SEQUENCES_MAX, Parallel, each, mapped
 from brokerproof.conformance.generate.live import LETTERS
 
 if TYPE_CHECKING:
     from brokerproof.conformance.experiment.program import Program
 
 SECOND_MS: Final = 1000
-#: So long a consumer asks that would have been given what is there, and for so many messages at most.
-ASK_MS, ASKED = 200, 10
+#: So long a consumer asks that would have been given what is there, and for so many messages at most. At the end of a
+#: program, where no counter tells what it was owed, so long that a broker in time would have given it that.
+ASK_MS, ASKED, SURE_MS = 200, 10, 1100
 #: Capability -> the fields of a message and of a consumer that need it, with the value that asks for nothing.
 _SEND: dict[str, dict[str, object]] = {
     "ttl": {"ttl_ms": 0, "endless": False, "stamp": "client"},
@@ -149,25 +150,28 @@ def cast(
 
 
 def _asking(program: Program, *, pulls: bool) -> list[AnyStep]:
-    """The steps of a program. Consumers that ask do so at its end, and where no step of it does once it has settled,
-    too, for as many messages as they would have been given.
+    """The steps of a program. Consumers that ask do so at its end, all at once, and where no step of it does once it
+    has settled, too, for as many messages as they would have been given.
     """
     if not pulls:
         return program.steps
     theirs = any(isinstance(step, Take) for step in program.each_step())
-    clients, windows = len(program.clients()), dict[int, list[int]]()
+    clients, asking = len(program.clients()), dict[int, list[Take]]()
     found: list[AnyStep] = []
-    for place, step in enumerate(program.steps):
+    for place, step in enumerate(program.steps, 1):
         found.append(step)
         for one in each([step]):
             if isinstance(one, Subscribe) and not one.browser:
+                topic = program.destinations[one.dest % len(program.destinations)].kind == "topic"
+                there = asking.setdefault(one.host % clients, [])
                 window = min(one.prefetch, ASKED) if one.prefetch > 0 else ASKED
-                windows.setdefault(one.host % clients, []).append(window)
-        if place == len(program.steps) - 1 or (isinstance(step, Settle) and not theirs):
-            for host, (_, sizes) in enumerate(sorted(windows.items())):
-                told = enumerate(sizes)
-                found += [Take(host=host, consumer=one, deadline_ms=ASK_MS, count=size) for one, size in told]
-    return found
+                patience_ms = SURE_MS if topic or one.selector else ASK_MS
+                there.append(Take(consumer=len(there), deadline_ms=patience_ms, count=window))
+        if isinstance(step, Settle) and not theirs and place < len(program.steps):
+            for host, (_, takes) in enumerate(sorted(asking.items())):
+                found += [msgspec.structs.replace(one, host=host, deadline_ms=ASK_MS) for one in takes]
+    last = [tuple(msgspec.structs.replace(one, host=host) for one in takes) for host, takes in sorted(asking.items())]
+    return found + [Parallel(tuple(last[at : at + SEQUENCES_MAX])) for at in range(0, len(last), SEQUENCES_MAX)]
 
 
 def _clocks(program: Program) -> tuple[bool, bool]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from brokerproof.conformance.experiment.history import Unsubscribe
+from brokerproof.conformance.experiment.history import Poll, Unsubscribe
+from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t1_of
 from brokerproof.conformance.facts.tables import Tables
@@ -116,6 +117,8 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
     """
     if not session.known or session.event is None:
         return []
+    if session.prefetch == 0 and not session.auto:
+        return [poll.t0 for poll in tables.polls if poll.consumer == session.name and asked_in_vain(tables, poll)]
     rooms = session.rooms_ns[bisect_left(session.rooms_ns, session.event.t1) :]
     if len(session.deliveries) < session.least:
         rests = tables.rests_ns
@@ -123,6 +126,18 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
         rooms = rooms if rooms[-1:] > found[-1:] else found
     busy = [] if tables.simulated else session.client.busy  # what a real slow link carries looks like nothing moving
     return [ns for ns in rooms if not any(low <= ns <= high for low, high in busy)] if busy else rooms
+
+
+def asked_in_vain(tables: Tables, poll: Poll) -> bool:
+    """Whether a consumer asked for a message, for so long that the broker would have given it one, and got none: it was
+    given before all that it was owed when it began to ask.
+    """
+    patience_ms, client = tables.declared.lateness_ms, tables.client(poll.host)
+    if poll.message is not None or (poll.timeout_ms or 0) < patience_ms:
+        return False
+    kept_off = client.stalled(poll.t0, poll.t1) or any(low <= poll.t1 and poll.t0 <= high for low, high in client.busy)
+    waited = poll.t1 - poll.t0 >= patience_ms * NS_PER_MS
+    return waited and not kept_off and not tables.marks.on("", (poll.t0, poll.t1)) & (marks.RESTART | marks.PAUSE)
 
 
 def unseen_ns(tables: Tables) -> int:

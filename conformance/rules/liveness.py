@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.permission import disturbed
 from brokerproof.conformance.facts.policy import PAGE
-from brokerproof.conformance.facts.presence import departed_ns, gone_ns, leaving_ns
+from brokerproof.conformance.facts.presence import asked_in_vain, departed_ns, gone_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Destination, Reading, Session, Window
 from brokerproof.conformance.facts.selectors import surely_wants
@@ -98,8 +98,8 @@ def groups_are_served(facts: Facts, reading: Reading) -> Findings:
 
 
 def empty_polls(facts: Facts) -> list[Poll]:
-    """Pulls with some time that were answered, all of them."""
-    return [poll for poll in facts.polls if poll.answered and poll.timeout_ms]
+    """Pulls with some time that were answered, or that a library ended when it was over."""
+    return [poll for poll in facts.polls if poll.timeout_ms and (poll.answered or poll.message is None)]
 
 
 @rule("GEN-122", over=empty_polls)
@@ -120,13 +120,11 @@ def _is_owed(facts: Facts, session: Session, poll: Poll) -> bool:
     dest: Destination = session.dest
     if not session.known or dest.topic or session.wild or scarce_ns(facts, dest) <= poll.t1:
         return False
-    if (
-        poll.timeout_ms or 0
-    ) < facts.declared.lateness_ms or poll.t1 - poll.t0 < facts.declared.lateness_ms * NS_PER_MS:
+    if not asked_in_vain(facts, poll) or disturbed(facts, session.client, poll.t0, poll.t1):
         return False
     there = session.opened[1] <= poll.t0 and session.lost_ns > poll.t1
     alone = not any(one.event is None or one.event.exclusive or not one.known for one in dest.sessions)
-    return there and alone and len(dest.copies) < PAGE and not disturbed(facts, session.client, poll.t0, poll.t1)
+    return there and alone and (len(dest.copies) < PAGE or not facts.paged)
 
 
 def _waited(facts: Facts, copy: Copy, session: Session, poll: Poll) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.brokers.selector_forms import FORMS, Language
 from brokerproof.conformance.experiment.program import Program, parse_program
-from brokerproof.conformance.experiment.steps import Send, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Parallel, Send, Subscribe, Take
 
 SEND = {"do": "send", "host": 0, "dest": 0}
 DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
@@ -210,18 +210,34 @@ def test_a_version_of_stomp_that_a_broker_does_not_take_is_not_offered_alone(tak
 
 
 def test_consumers_that_must_ask_do_so_also_where_no_program_asks() -> None:
-    """At the end of any, and where none of its steps does once it has settled; as many as their window is wide, ten at
-    most.
+    """At the end of any, all at once, and where none of its steps does once it has settled; as many as their window is
+    wide, ten at most.
     """
-    names = [{"do": "subscribe", "host": 1, "prefetch": 3}, {"do": "subscribe", "host": 1}, {"do": "send"}]
+    names: list[dict[str, Any]] = [
+        {"do": "subscribe", "host": 1, "prefetch": 3},
+        {"do": "subscribe", "host": 1},
+        {"do": "send"},
+    ]
     steps = [*names, {"do": "settle"}, {"do": "subscribe", "prefetch": 500}, {"do": "send"}]
 
-    def asks(*more: dict[str, Any], pulls: bool) -> list[tuple[int, int, int]]:
-        found = cast(program(*steps, *more), ["prefetch"], ["jms"], pulls=pulls).steps
-        return [(one.host, one.consumer, one.count) for one in found if isinstance(one, Take)]
+    def asks(*more: dict[str, Any], pulls: bool) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+        found = cast(program(*steps, *more), ["prefetch"], ["jms"], pulls=pulls)
+        at_once = [one for step in found.steps if isinstance(step, Parallel) for of in step.of for one in of]
+        by_itself = [one for one in found.steps if isinstance(one, Take)]
+        told = [[(t.host, t.consumer, t.count) for t in one if isinstance(t, Take)] for one in (by_itself, at_once)]
+        return told[0], told[1]
 
     first, last = [(0, 0, 3), (0, 1, 1)], [(0, 0, 10), (1, 0, 3), (1, 1, 1)]
-    assert asks(pulls=True) == [*first, *last]
-    assert asks({"do": "settle"}, pulls=True) == [*first, *last]
-    assert asks({"do": "take", "host": 1, "count": 2}, pulls=True) == [(1, 0, 2), *last]
-    assert asks(pulls=False) == []
+    assert asks(pulls=True) == (first, last)
+    assert asks({"do": "settle"}, pulls=True) == (first, last)
+    assert asks({"do": "take", "host": 1, "count": 2}, pulls=True) == ([(1, 0, 2)], last)
+    assert asks(pulls=False) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "ms"), [("queue", "", 200), ("topic", "", 1100), ("queue", "a = 1", 1100)]
+)
+def test_who_is_not_counted_asks_for_longer(kind: str, selector: str, ms: int) -> None:
+    asking = program({"do": "subscribe", "selector": selector}, dests=[{"name": "d", "kind": kind}])
+    (last,) = [step for step in cast(asking, ["selectors"], ["jms"], pulls=True).steps if isinstance(step, Parallel)]
+    assert [one.deadline_ms for of in last.of for one in of if isinstance(one, Take)] == [ms]
