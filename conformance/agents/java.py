@@ -17,10 +17,11 @@ from typing import Any
 import jpype
 
 from brokerproof.conformance.agents.library import RefusedError, Stamps
-from brokerproof.conformance.agents.message import make_body, properties_of
+from brokerproof.conformance.agents.message import OWN_TEMPORARY, make_body, properties_of
 from brokerproof.conformance.agents.protocol import UNSUPPORTED, Arrive, Called, Discard, Fail
 from brokerproof.conformance.experiment.operations import Connect, Send, Subscribe
 from brokerproof.conformance.experiment.traits import Traits
+from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.core.mq.reasons import REASONS
 
 #: The acknowledgement modes that JMS itself names; a library may have one more, ``individual``.
@@ -79,6 +80,39 @@ class Wire:
         self.heard_ns = time.monotonic_ns()
         #: We are the ones who end it.
         self.leaving = False
+
+
+class Temporaries:
+    """The temporary queues that a client of JMS can send to: its connection's own, made when it is first named, and
+    those where messages asked for answers, as they named them.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._own: Any = None
+        self._heard: dict[str, Any] = {}
+
+    def own(self, session: Any) -> Any:
+        """That of this connection."""
+        if self._own is None:
+            self._own = session.createTemporaryQueue()
+        return self._own
+
+    def find(self, session: Any, name: str) -> Any:
+        """One of them; None for a name of another kind. Raises ``RefusedError`` for one that nobody told it of."""
+        if name == OWN_TEMPORARY:
+            return self.own(session)
+        if name.startswith(TEMP_QUEUE) and name not in self._heard:
+            raise RefusedError(UNSUPPORTED, f"no message has told of {name!r} here")
+        return self._heard.get(name)
+
+    def hear(self, destination: Any) -> str | None:
+        """What one is called that a message names; None for other destinations."""
+        if destination is None or not isinstance(destination, jpype.JClass(self._kind)):
+            return None
+        name = f"{TEMP_QUEUE}{destination.getQueueName()}"
+        self._heard[name] = destination
+        return name
 
 
 class JavaLibrary(ABC):

@@ -36,6 +36,7 @@ from brokerproof.conformance.agents.java import (
     JavaLibrary,
     Lost,
     Say,
+    Temporaries,
     Wire,
     begun,
     each,
@@ -120,6 +121,7 @@ class ProviderLibrary(JavaLibrary):
         "lifetimes",
         "producers",
         "selectors",
+        "temporaries",
         "transactions",
     )
 
@@ -143,6 +145,7 @@ class ProviderLibrary(JavaLibrary):
         self._words = {**WORDS["jms"], **self._names.headers}
         self._say, self._address = say, address_in(request.url) or ("", 0)
         self._made_by = self._factory(request.url)
+        self._temporaries = Temporaries(f"{provider.api}.jms.TemporaryQueue")
         self._who = (request.login, request.passcode) if request.login or request.passcode else ()
         try:
             connection = self._connection(context=provider.facade == "context")
@@ -269,6 +272,8 @@ class ProviderLibrary(JavaLibrary):
     # -- messages
 
     def destination(self, session: Any, name: str) -> Any:
+        if (temporary := self._temporaries.find(session, name)) is not None:
+            return temporary
         address = self._names.address(name)
         return session.createTopic(address) if name.startswith(TOPIC) else session.createQueue(address)
 
@@ -276,10 +281,11 @@ class ProviderLibrary(JavaLibrary):
         message = filled(session.createBytesMessage(), request)
         if request.delay_ms and self._words["delay"] != API:
             message.setLongProperty(self._words["delay"], request.delay_ms)
-        if "correlation-id" in request.headers:
-            message.setJMSCorrelationID(str(request.headers["correlation-id"]))
-        if "type" in request.headers:
-            message.setJMSType(str(request.headers["type"]))
+        for name, put in (("correlation-id", message.setJMSCorrelationID), ("type", message.setJMSType)):
+            if name in request.headers:
+                put(str(request.headers[name]))
+        if request.reply:
+            message.setJMSReplyTo(self._temporaries.own(session))
         return message
 
     def stamps(self, message: Any, request: Send) -> Stamps:
@@ -376,9 +382,7 @@ class ProviderLibrary(JavaLibrary):
     def take(self, consumer: Consumer, wait_ms: int) -> tuple[Any, dict[str, object]]:
         assert isinstance(consumer, Asking)
         consumer.ask(wait_ms)
-        if not consumer.answered(wait_ms + GRACE_MS):
-            return None, {"message": None, "answered": False}
-        message, since_ns, at_ns = consumer.answer()
+        message, since_ns, at_ns = consumer.answer() if consumer.answered(wait_ms + GRACE_MS) else (None, 0, 0)
         if message is None:
             return None, {"message": None, "answered": False}
         content = self.content(message)
@@ -394,7 +398,10 @@ class ProviderLibrary(JavaLibrary):
         count, origin = text(self._words["delivery_count"]), text(self._words["original_destination"])
         names = sorted(str(name) for name in each(message.getPropertyNames()))
         fields = {"correlation-id": said(message.getJMSCorrelationID()), "type": said(message.getJMSType())}
+        reply_to = self._temporaries.hear(message.getJMSReplyTo())
+        fields |= {"reply-to": "temporary"} if reply_to else {}
         return {
+            "reply_to": reply_to,
             "redelivered": bool(message.getJMSRedelivered()),
             "delivery_count": int(count) if count else None,
             **stamped(message),
