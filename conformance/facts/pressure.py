@@ -59,19 +59,18 @@ def mark_pressure(tables: Tables) -> None:
 
 
 def _brought(tables: Tables, dest: Destination) -> list[Send]:
-    """What may have come from where it was sent to: virtual topics of which nobody knows, operators who moved some, and
-    dead letters.
+    """What may have come from where it was sent to: virtual topics of which nobody knows, operators who moved some,
+    brokers nearby that had copied it before, and dead letters.
     """
     if dest.kind == "dead-letters":
         return [send for send in tables.sends.values() if send.dest is not dest and _may_leave_letters(tables, send)]
     sources = [one.dest for one in dest.purges if one.op == "move" and one.to == dest.name]
     if dest.virtual and dest.virtual != dest.name:
         sources.append(dest.virtual)
-    if not sources:
-        return []
     here = {send.message for send in dest.sends}
-    sends = [send for name in dict.fromkeys(sources) for send in tables.destination(name).sends]
-    return [send for send in sends if send.message not in here]
+    found = {copy.message: copy.send for copy in dest.copies}
+    found |= {send.message: send for name in sources for send in tables.destination(name).sends}
+    return [send for message, send in found.items() if message not in here]
 
 
 def _may_leave_letters(tables: Tables, send: Send) -> bool:

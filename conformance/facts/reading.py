@@ -6,8 +6,9 @@ A reading at rest freezes what each open session has: nothing was moving, so the
 from __future__ import annotations
 
 from brokerproof.conformance.experiment import destinations as names
-from brokerproof.conformance.experiment.history import Counters
+from brokerproof.conformance.experiment.history import Counters, Nack
 from brokerproof.conformance.facts import marks
+from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.rows import DOUBTFUL, SETTLED, Destination, Reading, Send, Subscription, Window
 from brokerproof.conformance.facts.spans import NEVER, touches
 from brokerproof.conformance.facts.tables import Tables, covers, looks_at
@@ -186,7 +187,9 @@ def _is_drained(tables: Tables, dest: Destination) -> bool:
 
 def _count_idle(tables: Tables) -> int:
     """How many of which nobody reads the figures have nothing; none if some temporary queue may have
-    something, or is gone."""
+    something, or is gone, or be sent a queue manager's reports."""
+    if is_queue_manager(tables):
+        return 0
     for dest in tables.destinations.values():
         gone = dest.kind == "temporary" and tables.marks.spans(marks.OPERATOR, dest.name)
         if gone or (dest.kind == "temporary" and dest.sent_bytes and not _is_idle(tables, dest)):
@@ -206,6 +209,8 @@ def _is_idle(tables: Tables, dest: Destination) -> bool:
         return False  # it has the name that the broker gave the temporary queue
     if any(send.event.again for send in dest.sends):
         return False  # the broker may not have missed the connection yet, nor what that holds
+    if any(isinstance(one.settlement, Nack) for session in dest.sessions for one in session.deliveries):
+        return False  # what is rejected may wait for its next delivery
     there = dest.open.values()
     if any(looks_at(browser.event, dest) for browser in tables.lookers.values()):
         return False  # what it was shown may be in flight

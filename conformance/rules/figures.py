@@ -166,8 +166,7 @@ def brokers_at_rest(facts: Facts) -> list[Reading]:
     if facts.marks.spans(RESOLVED, WHOLE):
         return []  # what an alias leads to may be a queue that nobody reads
     found = [one for one in facts.broker_readings if one.at_rest and one.event.destinations is not None]
-    # Memory may keep from consumers what is there, and a queue manager's reports are nobody's messages.
-    if facts.paged or is_queue_manager(facts):
+    if facts.paged:  # memory may keep from consumers what is there
         found = [one for one in found if not one.idle]
     still = [one for one in found if not any(has_timed(p) and p.event.t0 < one.event.t1 for p in one.parts)]
     return [one for one in still if facts.simulated or _is_whole(one)]

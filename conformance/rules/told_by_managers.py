@@ -11,7 +11,7 @@ from zlib import crc32
 from brokerproof.conformance.experiment.destinations import DEAD_LETTERS
 from brokerproof.conformance.experiment.history import Ack, Arrive
 from brokerproof.conformance.facts.absence import drained
-from brokerproof.conformance.facts.expiration import dead, death_of
+from brokerproof.conformance.facts.expiration import alive, dead, death_of
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import AS_DEFINED, FEEDBACK, REASON, TARGET, asking, states
 from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
@@ -169,7 +169,9 @@ def _happened(facts: Facts, send: Send, kind: str, endings: list[Ending | None])
         died = [(copy, one) for copy, one in letters_ if "xpired" in (one.cause or "")]
         return any(one.t1 < soon_ns or _is_swept(facts, copy, soon_ns) for copy, one in died)
     if kind == ASKED[2]:
-        now = send.confirmed and not send.delayed and len(copies) == 1
+        death = death_of(facts, send)
+        living = death is not None and alive(facts, death, *send.accepted)  # what has died before does not arrive
+        now = send.confirmed and not send.delayed and len(copies) == 1 and living
         came = now or any(one.event.t1 < soon_ns for copy in copies for one in copy.deliveries)
         return bool(copies) and (came or any(ending is not None and ending.ends == PUT for ending in endings))
     # What an operator took away meanwhile is not there to be deleted.

@@ -15,7 +15,7 @@ from brokerproof.conformance.experiment.configuration import BrokerSpec, ClockSp
 from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import Nack, Send, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Nack, Parallel, Send, Subscribe, Take
 
 TEXT = """
 name = "b"
@@ -54,7 +54,7 @@ def test_consumers_ask_for_each_message(tmp_path: Path) -> None:
     steps = [Subscribe(prefetch=10), Subscribe(browser=True), Send(delay_ms=5, ttl_ms=9), Nack()]
     played = found.cast(Program(FORMAT, BrokerSpec(), hosts, [], queues("q0"), list(steps)))
     assert [step.prefetch for step in played.steps if isinstance(step, Subscribe)] == [0, -1]
-    assert played.steps[-2:] == [Send(delay_ms=5, ttl_ms=9), Take(deadline_ms=200, count=10)]
+    assert played.steps[-2:] == [Send(delay_ms=5, ttl_ms=9), Parallel(((Take(deadline_ms=200, count=10),),))]
     assert {host.via for host in played.hosts if host.role == "client"} == {"jms"}
 
 
