@@ -79,14 +79,15 @@ CAPABILITIES = [
 
 class Names:
     """What the reference broker, and ActiveMQ, call the destinations of a program; ``suffix``: of one run of several;
-    ``separator``: what stands for the dots of a name.
+    ``separator``: what stands for the dots of a name. ``prefix``: of one run, too, where a pattern is to end a name.
 
     The dead-letter queue is everybody's.
     """
 
-    def __init__(self, destinations: Destinations, suffix: str = "", separator: str = ".") -> None:
+    def __init__(self, destinations: Destinations, suffix: str = "", separator: str = ".", *, prefix: str = "") -> None:
         self._destinations = destinations
         self._separator = separator
+        self._prefix = prefix.replace(".", separator)
         self._suffix = suffix.replace(".", separator)
         #: Dead-letter queue of one source -> what the broker calls it.
         self._letters: dict[str, str] = {}
@@ -120,20 +121,27 @@ class Names:
         if known.kind(dest) == "composite":
             return ",".join(self.physical(part) for part in known.parts(dest))
         virtual = known.virtual_topic(dest)
-        name = "*" if is_pattern(dest) else dest
+        name = self._pattern() if is_pattern(dest) else dest
         if virtual:
             # One element before the topic's name: that is how ActiveMQ knows such queues.
             consumer = "" if virtual == dest else f"{_CONSUMER}{dest.replace('.', '-')}."
             name = f"{consumer}{_VIRTUAL}{virtual}"
-        named = f"{name}{self._suffix}".replace(".", self._separator)
+        named = f"{self._prefix}{name}{self._suffix}".replace(".", self._separator)
         return f"{TOPIC if known.is_topic(dest) else QUEUE}{named}"
+
+    def _pattern(self) -> str:
+        """What stands for one part of a name, or, where it ends one and none is longer, in some programs for all."""
+        declared = self._destinations.declared
+        all_parts = self._prefix and len(declared) % 2 and not any("." in one.name for one in declared)
+        return ">" if all_parts else "*"
 
     def logical(self, destination: str) -> str:
         """``queue://q0`` -> ``q0``; "" stays ""."""
         found = self._logical.get(destination)
         if found is not None:
             return found
-        return ",".join(part.split("://", 1)[-1].removesuffix(self._suffix) for part in destination.split(","))
+        named = [part.split("://", 1)[-1].removesuffix(self._suffix) for part in destination.split(",")]
+        return ",".join(name.removeprefix(self._prefix) for name in named)
 
 
 def broker_config(program: Program, name: str = "") -> BrokerConfig:

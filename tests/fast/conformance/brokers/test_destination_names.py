@@ -109,3 +109,12 @@ def test_names_of_one_run_have_its_suffix_and_are_recognised() -> None:
     assert names.physical(DEAD_LETTERS) == "queue://ActiveMQ.DLQ"
     assert names.logical("queue://others") == "others"
     assert [names.physical(pattern) for pattern in (ALL_QUEUES, ALL_TOPICS)] == ["queue://*.r1", "topic://*.r1"]
+
+
+@pytest.mark.parametrize(("names", "pattern"), [(["t0"], ">"), (["t0", "t1"], "*"), (["t0.x"], "*")])
+def test_where_names_are_paths_they_begin_with_the_run_and_a_pattern_ends_them(names: list[str], pattern: str) -> None:
+    run = RunNames(Destinations(topics(*names)), separator="/")
+    told = f"topic://{run.run}/{names[0].replace('.', '/')}"
+    assert run.physical(names[0]) == told
+    assert run.logical(told) == names[0]
+    assert run.physical(ALL_TOPICS) == f"topic://{run.run}/{pattern}"

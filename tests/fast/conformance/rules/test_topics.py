@@ -316,3 +316,11 @@ def test_what_came_through_a_window_that_nobody_knows_is_told(came: tuple[str, .
     story = foreign().connect("p0").connect("c0").subscribe("c0/1", "t0", prefetch=1000, asked=-1, ack="individual")
     story.send("p0/1", "t0").send("p0/2", "t0").arrive("c0/1", *came)
     assert kind(story.wait(2000).rest("t0"), "GEN-004") is expected
+
+
+@pytest.mark.parametrize(("world", "expected"), [("live", FAILS), ("external", HOLDS)])
+def test_a_wildcard_of_one_part_covers_no_longer_names(world: str, expected: VerdictKind) -> None:
+    story = (
+        Builder(world).connect("c0").subscribe("c0/1", "t*").send("p0/1", "t0.x").arrive("c0/1", "p0/1", dest="t0.x")
+    )
+    assert kind(story.phase("end"), "GEN-046") is expected
