@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.conformance.agents.kinds import JMS
 from brokerproof.conformance.experiment import operations as ops
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ STALLED_MS: Final = 1000
 STUCK_MS: Final = 50
 #: On an open link, as slow machines need.
 OPEN_MS: Final = 10_000
+#: To a first greeting of a JMS client, whose machine loads its library meanwhile: ten that did so at once on two busy
+#: cores took more than 10 s.
+LOADING_MS: Final = 30_000
 #: Behind a request that went unanswered.
 BEHIND_MS: Final = 500
 #: On another connection to a broker that left one on an open link unanswered for ``OPEN_MS``.
@@ -52,7 +56,10 @@ class Patience:
         if client.name in self._unanswered or _kind(operation) in self._never:
             return BEHIND_MS * self._rate.times
         mute = (broker, False) in self._mute or (broker, isinstance(operation, ops.Send)) in self._mute
-        return (MUTE_MS if mute else OPEN_MS) * self._rate.times
+        if mute:
+            return MUTE_MS * self._rate.times
+        loads = isinstance(operation, ops.Connect) and client.via == JMS
+        return (LOADING_MS if loads else OPEN_MS) * self._rate.times
 
     def answered(self, client: str, operation: AnyOperation) -> None:
         """A broker has answered, or refused."""

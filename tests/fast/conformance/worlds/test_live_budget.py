@@ -29,9 +29,9 @@ def port_after(ms: int, *, is_over: bool = False) -> LivePort:
     return port
 
 
-def client(name: str) -> Any:
+def client(name: str, via: str = "stomp") -> Any:
     """One whose link flows."""
-    return SimpleNamespace(name=name, stalled="", link=LinkSpec(client=name))
+    return SimpleNamespace(name=name, via=via, stalled="", link=LinkSpec(client=name))
 
 
 def test_its_time_is_over_when_it_is_used_up_or_nobody_has_more() -> None:
@@ -61,6 +61,13 @@ def test_a_broker_that_left_somebody_without_an_answer_is_waited_for_less() -> N
     assert (patience.ms(one, "b", ack), patience.ms(other, "b", ack)) == (BEHIND_MS, MUTE_MS)
     one.stalled = other.stalled = "client"
     assert (patience.ms(one, "b", ack), patience.ms(other, "b", ack)) == (STUCK_MS, STALLED_MS)
+
+
+def test_a_java_client_loads_its_library_while_it_greets() -> None:
+    patience, connect = Patience(REAL, set()), ops.Connect(url="")
+    assert patience.ms(client("c0", via="jms"), "b", connect) == 3 * OPEN_MS
+    assert patience.ms(client("c0", via="jms"), "b", ops.Commit(host="c0", tx="c0/tx1")) == OPEN_MS
+    assert patience.ms(client("c0"), "b", connect) == OPEN_MS
 
 
 def test_who_left_a_send_waiting_or_is_behind_a_slow_link_may_answer_others() -> None:
