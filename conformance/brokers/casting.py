@@ -30,6 +30,7 @@ from brokerproof.conformance.experiment.steps import (
     Commit,
     Exhaust,
     Freeze,
+    Leave,
     Nack,
     Operate,
     Pause,
@@ -138,6 +139,8 @@ def cast(
         return msgspec.structs.replace(found, prefetch=0) if asks else found
 
     steps = [one for step in _asking(program, pulls=pulls) if (one := mapped(step, kept)) is not None]
+    if not queues and "durables" in capabilities:
+        steps = _waiting(program, steps)
     destinations = [
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations
@@ -172,6 +175,25 @@ def _asking(program: Program, *, pulls: bool) -> list[AnyStep]:
                 found += [msgspec.structs.replace(one, host=host, deadline_ms=ASK_MS) for one in takes]
     last = [tuple(msgspec.structs.replace(one, host=host) for one in takes) for host, takes in sorted(asking.items())]
     return found + [Parallel(tuple(last[at : at + SEQUENCES_MAX])) for at in range(0, len(last), SEQUENCES_MAX)]
+
+
+def _waiting(program: Program, steps: list[AnyStep]) -> list[AnyStep]:
+    """The steps for a broker without queues, where what nobody waits for is nowhere: who consumes from one first has
+    had a durable subscription to its topic from the beginning on.
+    """
+    clients, dests, first = len(program.clients()), program.destinations, dict[tuple[int, int], Subscribe]()
+
+    def lasting(step: AnyStep) -> AnyStep:
+        if not isinstance(step, Subscribe) or step.durable or step.browser or step.wild:
+            return step
+        host, dest = step.host % clients, step.dest % len(dests)
+        if dests[dest].kind != "queue" or dests[dest].name == DEAD_LETTERS or (host, dest) in first:
+            return step
+        first[host, dest] = msgspec.structs.replace(step, host=host, durable=f"q{dest}")
+        return first[host, dest]
+
+    found = [one for step in steps if (one := mapped(step, lasting)) is not None]
+    return [one for came in first.values() for one in (came, Leave())] + found
 
 
 def _clocks(program: Program) -> tuple[bool, bool]:

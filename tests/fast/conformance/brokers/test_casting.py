@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from brokerproof.conformance.brokers.casting import cast, owns
 from brokerproof.conformance.brokers.selector_forms import FORMS, Language
 from brokerproof.conformance.experiment.program import Program, parse_program
-from brokerproof.conformance.experiment.steps import Parallel, Send, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Leave, Parallel, Send, Subscribe, Take
 
 SEND = {"do": "send", "host": 0, "dest": 0}
 DEAD_LETTERS = [{"name": "q0", "kind": "queue"}, {"name": "ActiveMQ.DLQ", "kind": "queue"}]
@@ -241,3 +241,15 @@ def test_who_is_not_counted_asks_for_longer(kind: str, selector: str, ms: int) -
     asking = program({"do": "subscribe", "selector": selector}, dests=[{"name": "d", "kind": kind}])
     (last,) = [step for step in cast(asking, ["selectors"], ["jms"], pulls=True).steps if isinstance(step, Parallel)]
     assert [one.deadline_ms for of in last.of for one in of if isinstance(one, Take)] == [ms]
+
+
+def test_where_there_are_no_queues_who_comes_first_has_had_a_durable_subscription_from_the_beginning() -> None:
+    comes = {"do": "subscribe", "host": 1, "prefetch": 3}
+    asking = program(comes, {"do": "leave"}, comes, {**comes, "dest": 1}, {**comes, "host": 0, "wild": True})
+    found = cast(asking, ["durables", "wildcards", "prefetch"], ["mqtt"], queues=False).steps
+    first = Subscribe(host=1, prefetch=3, durable="q0")
+    assert found[:3] == [first, Leave(), Send()]
+    durables = [step.durable for step in found[2:] if isinstance(step, Subscribe)]
+    assert durables == ["q0", "", "", ""], "its name is used once; dead letters go nowhere; patterns have no name"
+    assert first not in cast(asking, ["durables", "wildcards", "prefetch"], ["stomp"]).steps
+    assert first not in cast(asking, ["wildcards", "prefetch"], ["mqtt"], queues=False).steps
