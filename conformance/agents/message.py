@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from brokerproof.conformance.experiment.wire_names import LIFE
+from brokerproof.conformance.experiment.wire_names import HEADERS, LIFE
 from brokerproof.reference_broker.core.message import TEMP_QUEUE
 from brokerproof.reference_broker.openwire.requests import DELIVERY_TIME
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The property by which an advisory names a message; the spelling is ActiveMQ's.
 ORIGINAL_ID: Final = "orignalMessageId"
+#: How often a message was delivered before.
+DELIVERIES: Final = HEADERS["delivery_count"]
 #: The last instant of the calendar of clients and brokers: milliseconds since 1970.
 LAST_MS: Final = 2**63 - 1
 #: Headers of ``operations.Headers`` that are no properties.
@@ -72,9 +74,10 @@ UNTOLD = frozenset({"persistent", "priority", "redelivered"})
 def arrival_of(item: Delivered) -> dict[str, Any]:
     """What is told of a message that reached its consumer's host, in the words of an agent's ``arrive``."""
     dead = item.properties if item.original_destination else {}
+    before = number_in(item.properties, DELIVERIES)  # where a broker has a word for it over STOMP
     return {
         "redelivered": item.redelivered,
-        "delivery_count": item.delivery_count or None,
+        "delivery_count": item.delivery_count or (None if before is None else before + 1),
         "expiration_ms": item.expiration_ms,
         "timestamp_ms": item.timestamp_ms,
         "original_dest": item.original_destination or None,
@@ -84,7 +87,7 @@ def arrival_of(item: Delivered) -> dict[str, Any]:
         "priority": item.priority,
         "body": crc32(item.body),
         "persistent": item.persistent,
-        "properties": sorted(item.properties),
+        "properties": sorted(name for name in item.properties if name != DELIVERIES),
         "original_expiration_ms": number_in(dead, "originalExpiration"),
         "cause": str(dead.get("dlqDeliveryFailureCause", "")) or None,
         "delivery_time_ms": number_in(item.properties, DELIVERY_TIME),

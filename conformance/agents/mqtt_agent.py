@@ -11,11 +11,14 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import socket
 import sys
 import time
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,6 +36,8 @@ from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.traits import Traits
 
 _MISC_S = 0.25
+#: How long a broker has to close what was said goodbye to; how much of the rest is read at a time.
+_REST_S, _BYTES = 5, 65_536
 _WINDOW_MAX = 65_535
 _FOREVER_S = 2**32 - 1
 _FAILURE = 128
@@ -82,7 +87,7 @@ class MqttAgent(AsyncAgent):
         if request.secure:
             client.tls_set_context(context_of(request.ca))
         client.on_socket_open = lambda c, _, sock: self.loop.add_reader(sock, self._read, c)
-        client.on_socket_close = lambda _, __, sock: self._let_go(sock)
+        client.on_socket_close = lambda _, __, sock: self._hung_up(sock)
         client.on_socket_register_write = lambda c, _, sock: self.loop.add_writer(sock, c.loop_write)
         client.on_socket_unregister_write = lambda _, __, sock: self._unwritten(sock)
         client.on_publish = self._published
@@ -125,6 +130,31 @@ class MqttAgent(AsyncAgent):
         if isinstance(sock, socket.socket) and sock.fileno() >= 0:
             self.loop.remove_reader(sock)
             self.loop.remove_writer(sock)
+
+    def _hung_up(self, sock: Any) -> None:
+        """The library is about to close a socket. With something unread there, that would reset the connection, and
+        with it what the broker has not read yet: an acknowledgement, a goodbye.
+        """
+        there = isinstance(sock, socket.socket) and sock.fileno() >= 0
+        self._let_go(sock)
+        if there:
+            rest = socket.socket(fileno=os.dup(sock.fileno()))
+            rest.setblocking(False)
+            with contextlib.suppress(OSError):
+                rest.shutdown(socket.SHUT_WR)
+            self.loop.add_reader(rest, self._read_out, rest)
+            self.loop.call_later(_REST_S, partial(self._read_out, rest, is_over=True))
+
+    def _read_out(self, rest: socket.socket, *, is_over: bool = False) -> None:
+        if rest.fileno() < 0:
+            return
+        try:
+            more = bool(rest.recv(_BYTES))
+        except OSError as error:
+            more = isinstance(error, BlockingIOError)
+        if not more or is_over:
+            self._let_go(rest)
+            rest.close()
 
     def _disconnected(self, client: Any, *told: Any) -> None:
         if self._mine(client):

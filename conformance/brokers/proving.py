@@ -223,6 +223,9 @@ def _delivery_count(adapter: ProfileAdapter) -> Proof:
         return Proof(name, "not proven", f"it came {'once' if first else 'never'}, so it could not be counted")
     told, again = (message.headers.get(HEADERS["delivery_count"], "") for message in (first, second))
     text = f"a first delivery says {told or 'nothing'}, the second {again or 'nothing'}"
+    if told not in {"", "0"}:
+        word = adapter.located.profile.names.stomp.headers["delivery_count"]
+        return Proof(name, "wrong", f'{text}; a count that begins at 1 is delivery_count = "{word} - 1"')
     if again.isdecimal() and int(again) > int(told if told.isdecimal() else 0):
         return Proof(name, "ok", text)
     if "losses-count" in (adapter.located.profile.promises.capabilities or []):
