@@ -6,11 +6,13 @@ Rules
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
-  first in an answer that is known not to come (``UNANSWERED``). So does a step that was skipped there only, and before,
-  or refused by its client's library, or left out of a transaction that the library's scope does not reach: its client
-  cannot ask that. Who accepts what the reference refuses has a voice, and so has who gives what it still holds back.
+  first in an answer that is known not to come (``UNANSWERED``), or in a send that may have to wait for room. So does a
+  step that was skipped there only, and before, or refused by its client's library, or left out of a transaction that
+  the library's scope does not reach: its client cannot ask that. Who accepts what the reference refuses has a voice,
+  and so has who gives what it still holds back.
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
-  and a library that settles outside of transactions leaves nothing in them to judge, wherever answers first differ.
+  some figures nobody can read of a broker, and a library that settles outside of transactions leaves nothing in them to
+  judge, wherever answers first differ.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
 """
 
@@ -27,6 +29,7 @@ from brokerproof.conformance.experiment.history import (
     Browse,
     Connect,
     Consume,
+    Counters,
     Event,
     Fault,
     History,
@@ -39,6 +42,8 @@ from brokerproof.conformance.experiment.program import Program
 from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
+from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
 
@@ -46,6 +51,10 @@ from brokerproof.conformance.running.engine import run_program
 _NAMES: Final = ("op", "message", "messages", "consumer", "durable", "dest", "tx")
 #: Every request is answered.
 UNANSWERED: Final = "GEN-110"
+#: What a reading may say.
+FIGURES: Final = tuple(
+    name for name in Counters.__struct_fields__ if name not in {*Event.__struct_fields__, "dest", "at_rest"}
+)
 _SPEAKS: Final = {VerdictKind.SATISFIED, VerdictKind.VIOLATED, VerdictKind.INCONCLUSIVE}
 
 
@@ -64,6 +73,8 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     difference = first_difference(sound.history, result.history) if lost else None
     if difference is None or (difference[1].endswith(" unknown") and UNANSWERED in _known(result.verdicts)):
         return {}
+    if _waits_for_room(result.history, difference[1]):
+        return {}
     seen = as_observed(sound.history, result.history)
     if seen is not sound.history:
         lost = _spoken(judge_history(seen, wanted=lost))
@@ -78,13 +89,36 @@ def _known(verdicts: list[Verdict]) -> set[str]:
     return {verdict.requirement for verdict in verdicts if verdict.verdict is VerdictKind.KNOWN_FAILURE}
 
 
+def _waits_for_room(history: History, answer: str) -> bool:
+    """Whether an answer is none to a send for which there may have been no room: who lets producers wait may do so."""
+    words = answer.split(" ")
+    if words[1] != "send" or words[-1] != "unknown":
+        return False
+    facts = Facts(history)
+    send = facts.sends.get(words[2])
+    return send is not None and maybe_without_room(facts, send.event)
+
+
 def as_observed(sound: History, other: History) -> History:
-    """A history as the other's world and its libraries would have it."""
+    """A history as the other's world, its libraries, and whoever reads its figures would have it."""
     told = {event.host: event.traits for event in other.events if isinstance(event, Connect) and event.traits}
-    if other.header.world == sound.header.world and all(one.transaction_scope == "connection" for one in told.values()):
+    unread = _figures(sound) - _figures(other) if _figures(other) else set()
+    scoped = any(one.transaction_scope != "connection" for one in told.values())
+    if other.header.world == sound.header.world and not scoped and not unread:
         return sound
     events = [_as_told(event, told[event.host]) if event.host in told else event for event in sound.events]
+    events = [_as_read(event, unread) if isinstance(event, Counters) else event for event in events]
     return History(msgspec.structs.replace(sound.header, world=other.header.world), events)
+
+
+def _figures(history: History) -> set[tuple[bool, str]]:
+    """The figures that anybody read, of the broker's own and of destinations."""
+    read = [event for event in history.events if isinstance(event, Counters)]
+    return {(one.dest is None, name) for one in read for name in FIGURES if getattr(one, name) is not None}
+
+
+def _as_read(event: Counters, unread: set[tuple[bool, str]]) -> Event:
+    return msgspec.structs.replace(event, **{name: None for own, name in unread if own is (event.dest is None)})
 
 
 def _as_told(event: Event, traits: Traits) -> Event:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brokerproof.conformance.experiment.exits import INCONCLUSIVE
 from brokerproof.conformance.experiment.results import Silence
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.reports.render.causes import brief, untried
@@ -95,12 +96,13 @@ def print_report(
 
 def _notes(console: Console, report: Report, brokers: list[str]) -> None:
     """Problems of the suite, what fell silent, what was not run."""
+    levels = {one.id: one.level for one in report.requirements}
     for column in report.columns:
         if column.broker in brokers:
             for note in column.problems:
                 _plain(console, f"suite problem  {note.run}: {note.text}", style="bold red")
             for silence in column.silent:
-                _plain(console, silence_line(silence), style="bold yellow")
+                _plain(console, silence_line(silence, levels[silence.requirement]), style="bold yellow")
             for note in column.not_run:
                 _plain(console, f"not run        {note.run}: {note.text}", style=LOOKS[VerdictKind.NOT_RUN].style)
 
@@ -113,10 +115,13 @@ def violated_line(report: Report, cell: Cell, folder: Path) -> str:
     return f"violated  {cell.requirement}  {cell.broker}  {replay}".rstrip()
 
 
-def silence_line(silence: Silence) -> str:
-    """``fell silent  GEN-061  activemq/live/NAME: c0: send p0/1 fail; on the reference broker: c0: send p0/1 ok``."""
+def silence_line(silence: Silence, level: str) -> str:
+    """``fell silent  GEN-061  activemq/live/NAME: c0: send p0/1 fail; on the reference broker: c0: send p0/1 ok``, and
+    of a MUST that this decides the exit code.
+    """
     answers = f"{silence.found}; on the reference broker: {silence.expected}"
-    return f"fell silent  {silence.requirement}  {silence.run}: {answers}"
+    decides = f" (a MUST: exit code {INCONCLUSIVE})" if level == "MUST" else ""
+    return f"fell silent  {silence.requirement}  {silence.run}: {answers}{decides}"
 
 
 def _areas(report: Report, brokers: list[str]) -> Table:

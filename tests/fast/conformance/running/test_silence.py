@@ -11,19 +11,21 @@ from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import INCONCLUSIVE, OK
 from brokerproof.conformance.experiment.history import Ack as AckEvent
-from brokerproof.conformance.experiment.history import Connect, Consume, Fault, History, Send, Skipped
+from brokerproof.conformance.experiment.history import Connect, Consume, Counters, Fault, History, Send, Skipped
 from brokerproof.conformance.experiment.results import RunResult
 from brokerproof.conformance.experiment.steps import Exhaust
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.mutants import MUTANTS, Mutant
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.silence import Voices, first_difference, lost_voice
+from brokerproof.conformance.running.silence import Voices, _waits_for_room, as_observed, first_difference, lost_voice
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect, Refused
 from brokerproof.reference_broker.core.events import POISON, Ack, Event
 from brokerproof.reference_broker.core.instant import Now
 from brokerproof.reports.store.schema import read_report
+from tests.fast.conformance.rules.history_builder import Builder
 
 REJECTING = next(
     name for name, program in programs().items() if any(step.__struct_config__.tag == "nack" for step in program.steps)
@@ -251,7 +253,30 @@ def test_a_run_whose_requirements_fell_silent_ends_with_3(
     run = ["run", "--tier", "simulated", "--programs", "0", "--requirement", lost[0], "--inconclusive-max", "100"]
     assert main([*run, "--out", str(tmp_path / "sound")]) == OK
     assert main([*run, "--out", str(tmp_path / "silent"), "--mutant", mutant]) == INCONCLUSIVE
-    assert f"fell silent  {lost[0]}  reference/simulated/{REJECTING}: " in capsys.readouterr().out
+    line = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("fell silent"))
+    assert line.startswith(f"fell silent  {lost[0]}  reference/simulated/{REJECTING}: ")
+    assert line.endswith(" (a MUST: exit code 3)") is (default_catalogue()[lost[0]].level == "MUST")
     (column,) = read_report(tmp_path / "silent").columns
     assert [silence.requirement for silence in column.silent] == [lost[0]]
     assert "fell silent" in (tmp_path / "silent" / "index.html").read_text()
+
+
+def test_a_figure_that_nobody_can_read_of_a_broker_is_nobodys_silence() -> None:
+    sound, other = (run_program(programs()["memory-mark"], "memory-mark").history for _ in range(2))
+    assert sound is not None
+    assert other is not None
+    own = [event for event in other.events if isinstance(event, Counters) and event.dest is None]
+    bare = [msgspec.structs.replace(event, memory_bytes=None) if event in own else event for event in other.events]
+    assert as_observed(sound, other) is sound
+    seen = as_observed(sound, History(other.header, bare))
+    told = [event.memory_bytes for event in seen.events if isinstance(event, Counters) and event.dest is None]
+    assert set(told) == {None}
+    assert any(event.memory_bytes for event in seen.events if isinstance(event, Counters))
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(2048, True), (2**30, False)])
+def test_who_lets_producers_wait_for_room_has_not_lost_its_voice(limit: int, expected: bool) -> None:
+    story = Builder("live", memory_limit_bytes=limit).connect("p0").send("p0/1", "q0", size=1024)
+    history = story.send("p0/2", "q0", size=1024, result="unknown").phase("end").history()
+    assert _waits_for_room(history, "p0: send p0/2 q0 unknown") is expected
+    assert not _waits_for_room(history, "p0: send p0/2 q0 fail (no)")
