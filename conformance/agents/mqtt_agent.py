@@ -254,7 +254,7 @@ class MqttAgent(AsyncAgent):
         labels = self.labelled(fields, ours, getattr(told, "ResponseTopic", None))
         left_s = getattr(told, "MessageExpiryInterval", None)
         left_ms = None if left_s is None else 1000 * left_s
-        if self.consumers[consumer].dest.endswith(("*", ">")):
+        if set("*>").intersection(self.consumers[consumer].dest):
             labels["dest"] = self.names.called(message.topic)
         self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, left_ms=left_ms, **labels)
 

@@ -114,7 +114,6 @@ def cast(
     stepped, wrong = _clocks(program)
     skewed = wrong and delay_clock == "producer-wall"
     unsteady = (stepped or program.broker_host().clock.drift_ppm != 0) and delay_clock == "broker-wall"
-
     both = unit_ms and stamps and not wrong
     turns = itertools.count(zlib.crc32(msgspec.json.encode(program.steps)) if both else 0)
 
@@ -139,8 +138,7 @@ def cast(
         return msgspec.structs.replace(found, prefetch=0) if asks else found
 
     steps = [one for step in _asking(program, pulls=pulls) if (one := mapped(step, kept)) is not None]
-    if not queues and "durables" in capabilities:
-        steps = _waiting(program, steps)
+    steps = _waiting(program, steps) if not queues and "durables" in capabilities else steps
     destinations = [
         msgspec.structs.replace(one, kind="topic") if one.kind == "queue" and not queues else one
         for one in program.destinations

@@ -38,6 +38,8 @@ _NUMBERS: Final = "numeric-selectors"
 #: A message arrives with the timestamp that it was sent with, or the delivery mode.
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
+#: A consumer rejects.
+_REJECTION: Final = "GEN-103"
 #: Requirements about frames of STOMP.
 _OF_STOMP: Final = ("GEN-185", "GEN-190", "GEN-191", "GEN-192", "INA-024")
 #: Requirement -> the setting that means it: whoever can be told how often to look for what has expired looks for it.
@@ -104,6 +106,8 @@ def untold(profile: Profile, found: Found | None, protocols: Collection[str]) ->
     """
     stomp = "stomp" in protocols or profile.endpoints.stomp is not None
     said = {} if stomp else dict.fromkeys(_OF_STOMP, "it is about STOMP, and no endpoint speaks that")
+    if protocols and set(protocols) <= {"jms", "mqtt"}:
+        said[_REJECTION] = "neither JMS nor MQTT knows a rejection"
     if set(protocols) == {"mqtt"}:
         said[_MODE] = "MQTT does not say how a message is to be kept"
     if found is None:
@@ -130,7 +134,7 @@ def unclaimed(profile: Profile, requirement: Requirement, protocols: Collection[
     said = {capability for word, capability in BY_SETTING.items() if word in profile.settings}
     said |= {"nack"} if promises.reject == "dead-letter" else set()  # of what expires it says nothing
     named = _is_set(profile, requirement) or any(fnmatchcase(requirement.id, glob) for glob in promises.requirements)
-    if named or not said.isdisjoint(requirement.needs) or not spoken.isdisjoint(requirement.profiles):
+    if named or not said.isdisjoint(requirement.words()) or not spoken.isdisjoint(requirement.profiles):
         return ""
     return f"[promises] profiles is missing, so nobody claims any of {requirement.profiles}"
 

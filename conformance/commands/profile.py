@@ -132,7 +132,7 @@ def _skeleton(url: str, name: str, version: str, found: list[str]) -> str:
 
 
 def _adds(capability: str) -> str:
-    found = [one.id for one in default_catalogue().judged() if capability and capability in one.needs]
+    found = [one.id for one in default_catalogue().judged() if capability and capability in one.words()]
     if not found:
         return ""
     shown = ", ".join(found[:4]) + (", …" if len(found) > 4 else "")

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
@@ -69,6 +69,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     profiles: list[Literal["core", "jms", "stomp-1.2", "amqp-1.0", "mqtt-5", "activemq-classic", "ibm-mq"]]
     source: list[Source]
     status: Literal["planned", "judged"]
+    #: Capabilities; one of several, with "or" between them, is enough.
     needs: list[str] = []
     outcomes: list[Outcome] = []
     situations: list[str] = []
@@ -84,6 +85,14 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """Whether a broker of these generations (area -> name) is known to violate it."""
         name = generation.get("timestamping" if self.area == "TSP" else "memory", "")
         return self.expected.get(name) == "violated"
+
+    def lacking(self, capabilities: Collection[str]) -> list[str]:
+        """What a broker with these capabilities does not offer of what it needs."""
+        return [need for need in self.needs if not any(word in capabilities for word in need.split(" or "))]
+
+    def words(self) -> set[str]:
+        """The capabilities that it names."""
+        return {word for need in self.needs for word in need.split(" or ")}
 
     @property
     def area(self) -> str:

@@ -148,7 +148,7 @@ def _text(finding: Finding, outcome: str) -> str:
 
 def not_offered(requirement: Requirement, capabilities: Collection[str]) -> str:
     """What a broker with these capabilities lacks for a requirement; "" if nothing."""
-    lacking = [need for need in requirement.needs if need not in capabilities]
+    lacking = requirement.lacking(capabilities)
     return f"the broker (or its transport) does not offer: {', '.join(lacking)}" if lacking else ""
 
 

@@ -451,7 +451,7 @@ def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
     if verdict.verdict is not VerdictKind.NOT_APPLICABLE:
         return verdict
     offered, lines = adapter.capabilities(), adapter.lines()
-    missing = [lines[need] for need in requirement.needs if need not in offered and need in lines]
+    missing = [lines[need] for need in requirement.lacking(offered) if need in lines]
     return msgspec.structs.replace(verdict, text="; ".join(dict.fromkeys([verdict.text, *missing])))
 
 

@@ -137,7 +137,7 @@ class Outcome:
         name = requirement.id
         joined = Verdict(name, VerdictKind.NOT_EXERCISED)
         if self._inapplicable.get(name):
-            lacking = [need for need in requirement.needs if need not in self.capabilities]
+            lacking = requirement.lacking(self.capabilities)
             text = f"the broker (or its transport) does not offer: {', '.join(lacking)}"
             joined = Verdict(name, VerdictKind.NOT_APPLICABLE, text=text)
         for row in self._cells.get(name, ()):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -100,16 +102,42 @@ def talk() -> Iterator[Talk]:
         yield Talk(agent)
 
 
-def test_a_wildcard_is_asked_for_in_the_protocols_words_and_tells_what_came(talk: Talk) -> None:
-    talk.agent.ask(ops.Subscribe(dest="topic://*/run", consumer="c0/1", ack="client"))
+@pytest.mark.parametrize(
+    ("dest", "asked", "came"),
+    [("*/run", "+/run", "t1/run"), ("run/*", "run/+", "run/t1"), ("run/>", "run/#", "run/t1")],
+)
+def test_a_wildcard_is_asked_for_in_the_protocols_words_and_tells_what_came(
+    talk: Talk, dest: str, asked: str, came: str
+) -> None:
+    talk.agent.ask(ops.Subscribe(dest=f"topic://{dest}", consumer="c0/1", ack="client"))
     talk.consuming.on_connect(None, None, None, ReasonCode(PacketTypes.CONNACK), None)
-    assert talk.consuming.asked == "+/run"
+    assert talk.consuming.asked == asked
     talk.sent()
     body, properties = talk.client.published[-1]
-    message = mqtt.MQTTMessage(mid=7, topic=b"t1/run")
+    message = mqtt.MQTTMessage(mid=7, topic=came.encode())
     message.payload, message.qos, message.properties = body, 1, properties
     talk.consuming.on_message(talk.consuming, None, message)
-    assert talk.agent.event("arrive")["dest"] == "topic://t1/run"
+    assert talk.agent.event("arrive")["dest"] == f"topic://{came}"
+
+
+def test_a_goodbye_does_not_reset_the_connection(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not read yet would, and the broker would lose what it has not read: an acknowledgement."""
+    agent, loop = talk.agent.agent, Mock()
+    monkeypatch.setattr(agent, "loop", loop)
+    ours, brokers = socket.socketpair()
+    with brokers:
+        brokers.send(b"unread")
+        ours.send(b"acknowledged")
+        agent._hung_up(ours)
+        ours.close()
+        assert [brokers.recv(100) for _ in range(2)] == [b"acknowledged", b""]
+        rest = loop.add_reader.call_args.args[0]
+        agent._read_out(rest)
+        agent._read_out(rest)
+        assert rest.fileno() >= 0, "the broker has not closed yet"
+    agent._read_out(rest)
+    assert rest.fileno() < 0
+    agent._read_out(rest, is_over=True)
 
 
 def test_a_durable_name_that_turns_to_another_topic_begins_a_new_session(talk: Talk) -> None:

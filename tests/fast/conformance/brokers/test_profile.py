@@ -308,6 +308,7 @@ def test_what_no_protocol_of_a_broker_can_show_is_not_judged() -> None:
     mqtt = ProfileAdapter(parsed('[promises]\nprofiles = ["core"]\ncapabilities = ["persistent"]\n', broker))
     catalogue = default_catalogue()
     assert mqtt.unpromised(catalogue["GEN-131"]) == "MQTT does not say how a message is to be kept"
+    assert mqtt.unpromised(catalogue["GEN-103"]) == "neither JMS nor MQTT knows a rejection"
     assert mqtt.unpromised(catalogue["GEN-190"]) == "it is about STOMP, and no endpoint speaks that"
     assert mqtt.unpromised(catalogue["GEN-080"]) == ""
 
