@@ -152,15 +152,15 @@ class Offer(NamedTuple):
     span: Span
     given: Delivery
     back: bool
+    given_up: bool
     sessions: list[Session]
 
 
 def offers(facts: Facts) -> list[Offer]:
     """Plain messages for which somebody waited, each time that they lay on their queue. Of a broker that tells how full
-    it is PRE-002 knows more.
+    it is PRE-002 knows more, but for what a consumer held whose connection it gave up while others wait.
     """
-    if "memory-counters" in facts.header.capabilities and not facts.simulated:
-        return []
+    told = "memory-counters" in facts.header.capabilities and not facts.simulated
     found: list[Offer] = []
     lateness_ns = facts.declared.lateness_ms * NS_PER_MS
     for dest in facts.destinations.values():
@@ -173,6 +173,9 @@ def offers(facts: Facts) -> list[Offer]:
         ):
             continue
         lain = [one for copy in dest.copies for one in _lain(facts, copy)]
+        if told:
+            scarce_from_ns = scarce_ns(facts, dest)
+            lain = [one for one in lain if one.given_up and one.given.event.t0 < scarce_from_ns]
         late = [one for one in lain if one.given.event.t0 > one.span[1] + lateness_ns]
         at_once = [one for one in lain if one.given.event.t0 <= one.span[1] + lateness_ns]
         settlements = [event.t1 for copy in dest.copies for one in copy.deliveries for event in one.settlements]
@@ -198,12 +201,20 @@ def _lain(facts: Facts, copy: Copy) -> list[Offer]:
         return []
     found: list[Offer] = []
     span: Span | None = send.accepted
+    given_up = False
     for delivery in deliveries:
         if span is None or delivery.dest is not copy.dest:
             break  # or it was moved, and lay there
-        found.append(Offer(copy, span, delivery, bool(found), []))
+        found.append(Offer(copy, span, delivery, bool(found), given_up, []))
         span = _came_back(facts, delivery)
+        given_up = span is not None and _given_up_ns(facts, delivery.session) < span[0]
     return found
+
+
+def _given_up_ns(facts: Facts, session: Session) -> int:
+    """When the broker ended the connection of a session, as its own end of the link showed; ``NEVER``: it did not."""
+    seen = [event for event in session.client.closes if event.host == facts.broker and event.who == "broker"]
+    return min((event.t1 for event in seen if session.opened[1] <= event.t0 <= session.ended_ns), default=NEVER)
 
 
 def _came_back(facts: Facts, delivery: Delivery) -> Span | None:
@@ -213,7 +224,7 @@ def _came_back(facts: Facts, delivery: Delivery) -> Span | None:
     if delivery.requeued:
         event = delivery.settlements[-1]
         return event.t0, event.t1
-    left_ns = departed_ns(delivery.session)
+    left_ns = min(departed_ns(delivery.session), _given_up_ns(facts, delivery.session))
     if delivery.state != RETURNED or delivery.settlements or not delivery.session.known or left_ns >= NEVER:
         return None
     leave = delivery.session.leave
@@ -223,11 +234,15 @@ def _came_back(facts: Facts, delivery: Delivery) -> Span | None:
 
 
 @rule("GEN-123", over=offers, handles=KINDS)
-def room_is_used(_facts: Facts, offer: Offer) -> Findings:
+def room_is_used(facts: Facts, offer: Offer) -> Findings:
     """A message that waits on a queue is given to a consumer that has room for it, while that stays."""
     given = offer.given
     left_ns = min(leaving_ns(session) for session in offer.sessions)
-    if given.event.t0 <= left_ns or given.session in offer.sessions:
+    waited_ns = given.event.t0 - offer.span[1]
+    if offer.given_up and waited_ns > 2 * facts.declared.lateness_ms * NS_PER_MS:
+        why = f"it was given to nobody for {ms(waited_ns)} after the connection of who held it had been given up"
+        yield broken("withheld", offer.copy, *offer.sessions, given, why=why)
+    elif given.event.t0 <= left_ns or given.session in offer.sessions:
         yield held("given", "it had come back" if offer.back else "it was new")
     else:
         names = ", ".join(session.name for session in offer.sessions)

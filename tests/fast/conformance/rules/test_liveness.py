@@ -158,3 +158,18 @@ def test_what_was_rejected_too_often_may_be_gone() -> None:
 def test_of_what_never_comes_nobody_knows_whether_it_waited() -> None:
     assert kind(over(untold()), "GEN-123") is SILENT
     assert kind(over(untold()), "GEN-001") is FAILS
+
+
+@pytest.mark.parametrize("told", [(), ("counters", "memory-counters")])
+@pytest.mark.parametrize(
+    ("seen_by", "after_ms", "expected"),
+    [("b", 100, False), ("b", 1900, False), ("b", 2500, True), ("c0", 2500, False)],
+)
+def test_what_a_consumer_held_that_is_given_up_is_given_to_others_soon(
+    seen_by: str, after_ms: int, expected: bool, told: tuple[str, ...]
+) -> None:
+    """Where the client alone saw the end, a stalled link may have hidden when that was."""
+    story = untold(*told).arrive("c0/1", "p0/1").connect("c1").subscribe("c1/1").wait(100)
+    story = story.closed("c0", host=seen_by, reason="heart-beat missed").wait(after_ms).arrive("c1/1", "p0/1")
+    found = kind(story.wait(10).ack("c1/1", "p0/1").end(), "GEN-123")
+    assert found is FAILS if expected else found is not FAILS
