@@ -5,6 +5,8 @@ A reading at rest freezes what each open session has: nothing was moving, so the
 
 from __future__ import annotations
 
+import msgspec
+
 from brokerproof.conformance.experiment import destinations as names
 from brokerproof.conformance.experiment.history import Counters, Nack
 from brokerproof.conformance.facts import marks
@@ -16,6 +18,8 @@ from brokerproof.conformance.facts.tables import Tables, covers, looks_at
 
 def read(tables: Tables, event: Counters) -> None:
     """Counters were read."""
+    if event.at_rest and _overlaps_an_arrival(tables, event):
+        event = msgspec.structs.replace(event, at_rest=False)
     dest = None if event.dest is None else tables.destination(event.dest)
     reading = Reading(event, dest)
     reading.drain = tables.phase in {"drain", "end"}
@@ -49,6 +53,11 @@ def read(tables: Tables, event: Counters) -> None:
             tables.queue_readings.append(reading)
             if event.at_rest:
                 tables.queue_rests.append(reading)
+
+
+def _overlaps_an_arrival(tables: Tables, event: Counters) -> bool:
+    """Whether something arrived while figures were read, of which the reader was told too late: a busy agent."""
+    return not tables.simulated and bool(tables.deliveries) and tables.deliveries[-1].event.t1 > event.t0
 
 
 def _settle(tables: Tables, reading: Reading) -> None:
