@@ -98,6 +98,10 @@ class Tongue(ABC):
         """Something that wants an answer; ``number`` counts from 1."""
 
     @abstractmethod
+    def frame(self, number: int) -> object:
+        """Something that wants none, and is more than a keep-alive where there is such a thing."""
+
+    @abstractmethod
     def part(self, number: int) -> Part:
         """More of a frame that is never finished; ``number`` counts from 1."""
 
@@ -137,9 +141,12 @@ class StompTongue(Tongue):
         return HEARTBEAT
 
     def ask(self, number: int) -> Frame:
+        asked = self.frame(number)
+        return Frame(asked.command, {**asked.headers, "receipt": str(number)})
+
+    def frame(self, number: int) -> Frame:
         # A transaction is begun and ended in turn.
-        headers = {"transaction": f"t{(number + 1) // 2}", "receipt": str(number)}
-        return Frame("BEGIN" if number % 2 else "ABORT", headers)
+        return Frame("BEGIN" if number % 2 else "ABORT", {"transaction": f"t{(number + 1) // 2}"})
 
     def part(self, number: int) -> Part:
         return Part(b"SEND\ndestination:/topic/raw-peers\ncontent-length:1000000\n\n" if number == 1 else b"x")
@@ -192,6 +199,9 @@ class OpenWireTongue(Tongue):
 
     def ask(self, number: int) -> Command:
         return KeepAliveInfo(number, response_required=True)
+
+    def frame(self, number: int) -> Command:  # noqa: ARG002 - a keep-alive is a command as others are
+        return self.beat()
 
     def part(self, number: int) -> Part:
         return Part(b"\0\x10\0\0" if number == 1 else b"x")
@@ -277,6 +287,8 @@ class RawPeer:
         says = self.probe.says
         if says == "beats":
             return [self.tongue.beat()]
+        if says == "frames":
+            return [self.tongue.frame(self._said)]
         if says == "part":
             return [self.tongue.part(self._said)]
         self._asked += 1

@@ -388,16 +388,16 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``hello``: as it should be, nothing, half of it, something ``early`` instead of it, or one that must be refused
     (``fault`` chooses). ``offer_ms``: STOMP's heart-beat header, or OpenWire's maxInactivityDuration and initial delay.
-    ``says``: keep-alives; ``asks``, which want an answer; ``part`` of a frame that is never finished. ``deaf`` (STOMP):
-    it sends itself many messages and reads none. ``times`` of them do so at once; the first one is looked at.
-    ``dialogues``: instead of all that it holds these, one after another, in ``version`` of STOMP.
+    ``says``: keep-alives; ``asks``, which want an answer; ``frames``, which want none; ``part`` of one that is never
+    finished. ``deaf`` (STOMP): it sends itself many messages and reads none. ``times`` of them do so at once; the first
+    one is looked at. ``dialogues``: instead of all that it holds these, one after another, in ``version`` of STOMP.
     """
 
     via: Literal["stomp", "openwire"] = "stomp"
     hello: Literal["good", "none", "half", "early", "bad"] = "good"
     fault: Annotated[int, msgspec.Meta(ge=0)] = 0
     offer_ms: tuple[Period, Period] = (0, 0)
-    says: Literal["nothing", "beats", "asks", "part"] = "nothing"
+    says: Literal["nothing", "beats", "asks", "frames", "part"] = "nothing"
     every_ms: Annotated[int, msgspec.Meta(ge=1, le=MS_MAX)] = 100
     talk_ms: Duration = 0
     deaf: bool = False

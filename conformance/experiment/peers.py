@@ -50,7 +50,7 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     offer_ms: tuple[int, int]
     #: Which bad hello it was.
     fault: str = ""
-    says: Literal["nothing", "beats", "asks", "part"] = "nothing"
+    says: Literal["nothing", "beats", "asks", "frames", "part"] = "nothing"
     every_ms: int = 0
     deaf: bool = False
     times: int = 1

@@ -49,7 +49,7 @@ class Agreement:
 
     def low_ns(self, says: str) -> int:
         """The shortest silence after which the broker may hang up; ``says``: what came last."""
-        return self._whole_ns if says in {"nothing", "asks"} else self._least_ns
+        return self._whole_ns if says in {"nothing", "asks", "frames"} else self._least_ns
 
 
 def agreement(event: Probe, declared: DeclaredSpec, connector: ConnectorSpec, generation: str) -> Agreement | None:

@@ -5,7 +5,7 @@ Where no mark exists on the wire (``Arrive.redelivered`` is null) none is missin
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Leave
+from brokerproof.conformance.experiment.history import Leave, Nack
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, RESTART
@@ -26,14 +26,29 @@ def counted(facts: Facts) -> list[Delivery]:
 
 
 @rule("RDL-008", over=counted, handles=KINDS)
-def mark_is_the_count(_facts: Facts, delivery: Delivery) -> Findings:
+def mark_is_the_count(facts: Facts, delivery: Delivery) -> Findings:
     """The redelivered mark is set exactly when the delivery count is greater than 1."""
     event = delivery.event
     later = (event.delivery_count or 1) > 1
+    if not later and event.redelivered and _may_not_count(facts, delivery):
+        return
     if event.redelivered == later:
         yield held("agree", "a later delivery" if later else "the first delivery")
     else:
         yield broken("disagree", delivery, why=f"delivery count {event.delivery_count}")
+
+
+def _may_not_count(facts: Facts, delivery: Delivery) -> bool:
+    """Whether a broker may mark what comes back and not count it: a consumer that said goodbye, or was lost, has failed
+    to process nothing where JMS does not say what a count is, unless losses are promised to count.
+    """
+    if facts.simulated or delivery.session.client.via == "jms":
+        return False
+    before = delivery.copy.deliveries[: delivery.copy.deliveries.index(delivery)]
+    ends = [one.session.end for one in before if not isinstance(one.settlement, Nack)]
+    counted = sum(isinstance(one.settlement, Nack) for one in before)
+    counted += sum(end in {"drop", "kill"} for end in ends) if facts.promises("losses-count") else 0
+    return counted == 0
 
 
 def marked_or_not(facts: Facts) -> list[Redelivery]:

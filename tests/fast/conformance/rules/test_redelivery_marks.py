@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.verdict import VerdictKind
@@ -110,6 +111,32 @@ def test_two_subscriptions_count_apart() -> None:
 def test_mark_and_count_agree(count: int | None, redelivered: bool, verdict: VerdictKind) -> None:
     told = Builder().connect("c0", "jms").send("p0/1").subscribe("c0/1")
     told.arrive("c0/1", "p0/1", redelivered=redelivered, delivery_count=count)
+    assert kind(told, "RDL-008") is verdict
+
+
+@pytest.mark.parametrize(
+    ("via", "left", "losses", "verdict"),
+    [
+        ("stomp", "close", True, SILENT),
+        ("stomp", "lose", False, SILENT),
+        ("stomp", "lose", True, FAILS),
+        ("stomp", "nack", False, FAILS),
+        ("jms", "close", False, FAILS),
+    ],
+)
+def test_who_says_goodbye_has_failed_to_process_nothing(
+    via: str, left: str, losses: bool, verdict: VerdictKind
+) -> None:
+    """A count is how often it was delivered where JMS says so; elsewhere it may be of failures."""
+    story = Builder("live")
+    more = ["losses-count"] if losses else []
+    offered = [word for word in story.header.capabilities if word != "losses-count"]
+    story.header = msgspec.structs.replace(story.header, capabilities=[*offered, *more])
+    story.connect("c0", via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+    ends = {"close": lambda: story.leave("c0/1"), "lose": lambda: story.lose("c0").connect("c0", via),
+            "nack": lambda: story.nack("c0/1", "p0/1")}  # fmt: skip
+    ends[left]()
+    told = story.subscribe("c0/2").arrive("c0/2", "p0/1", redelivered=True, delivery_count=1)
     assert kind(told, "RDL-008") is verdict
 
 
