@@ -55,6 +55,13 @@ def test_questions_are_answered() -> None:
 
 
 @pytest.mark.parametrize("via", ["stomp", "openwire"])
+def test_frames_that_want_no_answer_get_none_and_are_no_silence(via: Any) -> None:
+    (found,) = probes(Step(via=via, offer_ms=(300, 300), says="frames", every_ms=100, talk_ms=5000, ms=5000))
+    assert (found.said.asked, found.heard.answers, found.heard.refused, found.heard.ended_ns) == (0, 0, "", None)
+    assert found.heard.beats > 1
+
+
+@pytest.mark.parametrize("via", ["stomp", "openwire"])
 @pytest.mark.parametrize("hello", ["none", "half", "early"])
 def test_who_says_no_hello_is_hung_up_on_after_the_connect_timeout(via: Any, hello: Any) -> None:
     (found,) = probes(Step(via=via, hello=hello, ms=5000), connect_timeout_ms=700)
