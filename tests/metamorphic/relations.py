@@ -59,7 +59,8 @@ def _command(text: str, names: dict[str, str]) -> str:
 
 
 def _learn(names: dict[str, str], dest: Destination) -> None:
-    names.setdefault(dest.name, f"place-{99 - len(names)}")
+    # A wildcard covers names of as many parts as it has.
+    names.setdefault(dest.name, f"place-{99 - len(names)}" + ".part" * dest.name.count("."))
     for part in dest.of:
         _learn(names, part)
 
