@@ -112,8 +112,8 @@ def undisturbed(tables: Tables, session: Session) -> bool:
 
 
 def roomy_ns(tables: Tables, session: Session) -> list[int]:
-    """Instants, rising, at which nothing was moving while a session was there and had room, for certain: all that it
-    was owed by then had reached it.
+    """Instants, rising, at which nothing was moving while a session was there and had room, or from which on one that
+    asks did so long in vain, for certain: all that it was owed by then had reached it.
     """
     if not session.known or session.event is None:
         return []
