@@ -92,6 +92,11 @@ class Temporaries:
         self._own: Any = None
         self._heard: dict[str, Any] = {}
 
+    def forget(self) -> None:
+        """A connection begins: its own is not made yet, and nobody has told it of others."""
+        self._own = None
+        self._heard.clear()
+
     def own(self, session: Any) -> Any:
         """That of this connection."""
         if self._own is None:

@@ -127,6 +127,7 @@ class ProviderLibrary(JavaLibrary):
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
+        self._temporaries = Temporaries(f"{provider.api}.jms.TemporaryQueue")
         self._names: WireNames = DEFAULTS["jms"]
         self._words = WORDS["jms"]
         self._modes = SESSION_MODES | ({} if provider.individual is None else {"individual": provider.individual})
@@ -145,7 +146,7 @@ class ProviderLibrary(JavaLibrary):
         self._words = {**WORDS["jms"], **self._names.headers}
         self._say, self._address = say, address_in(request.url) or ("", 0)
         self._made_by = self._factory(request.url)
-        self._temporaries = Temporaries(f"{provider.api}.jms.TemporaryQueue")
+        self._temporaries.forget()
         self._who = (request.login, request.passcode) if request.login or request.passcode else ()
         try:
             connection = self._connection(context=provider.facade == "context")
