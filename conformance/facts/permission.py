@@ -28,7 +28,7 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.asked import Request
 from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.managed import is_queue_manager
-from brokerproof.conformance.facts.presence import gone_ns, is_bereft, kept_connection, rest_after
+from brokerproof.conformance.facts.presence import disturbed, gone_ns, is_bereft, kept_connection, rest_after
 from brokerproof.conformance.facts.pressure import scarce, scarce_ns, surely_has_room
 from brokerproof.conformance.facts.queue_managers import own_reason
 from brokerproof.conformance.facts.rows import Client, Destination, Transaction
@@ -277,14 +277,6 @@ def _connect(tables: Tables, request: Request, event: Connect) -> str:
 def _ended_ns(client: Client, before_ns: int) -> int:
     """The last end of a connection of its that was seen before."""
     return max([end.t1 for end in (*client.closes, *client.ends) if end.t1 <= before_ns], default=0)
-
-
-def disturbed(tables: Tables, client: Client, t0: int, t1: int) -> bool:
-    """Whether a fault may have kept a client and the broker from hearing each other in ``[t0, t1]``."""
-    monitor = tables.declared.monitor.get(client.name)
-    if monitor is not None and monitor.read_ms < 0:
-        return True
-    return client.stalled(t0, t1) or bool(tables.marks.on("", (t0, t1)) & (marks.RESTART | marks.PAUSE))
 
 
 def kept_back(tables: Tables, request: Request) -> str:

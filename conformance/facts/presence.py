@@ -10,7 +10,7 @@ from bisect import bisect_left
 from brokerproof.conformance.experiment.history import Poll, Unsubscribe
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.rows import Client, Copy, Delivery, Session
-from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t1_of
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, t1_of, touches
 from brokerproof.conformance.facts.tables import Tables
 
 
@@ -128,6 +128,14 @@ def roomy_ns(tables: Tables, session: Session) -> list[int]:
     return [ns for ns in rooms if not any(low <= ns <= high for low, high in busy)] if busy else rooms
 
 
+def disturbed(tables: Tables, client: Client, t0: int, t1: int) -> bool:
+    """Whether a fault may have kept a client and the broker from hearing each other in ``[t0, t1]``."""
+    monitor = tables.declared.monitor.get(client.name)
+    if monitor is not None and monitor.read_ms < 0:
+        return True
+    return client.stalled(t0, t1) or bool(tables.marks.on("", (t0, t1)) & (marks.RESTART | marks.PAUSE))
+
+
 def asked_in_vain(tables: Tables, poll: Poll) -> bool:
     """Whether a consumer asked for a message, for so long that the broker would have given it one, and got none: it was
     given before all that it was owed when it began to ask.
@@ -135,9 +143,9 @@ def asked_in_vain(tables: Tables, poll: Poll) -> bool:
     patience_ms, client = tables.declared.lateness_ms, tables.client(poll.host)
     if poll.message is not None or (poll.timeout_ms or 0) < patience_ms:
         return False
-    kept_off = client.stalled(poll.t0, poll.t1) or any(low <= poll.t1 and poll.t0 <= high for low, high in client.busy)
     waited = poll.t1 - poll.t0 >= patience_ms * NS_PER_MS
-    return waited and not kept_off and not tables.marks.on("", (poll.t0, poll.t1)) & (marks.RESTART | marks.PAUSE)
+    kept_off = disturbed(tables, client, poll.t0, poll.t1) or touches(client.busy, (poll.t0, poll.t1))
+    return waited and not kept_off
 
 
 def unseen_ns(tables: Tables) -> int:

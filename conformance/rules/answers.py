@@ -29,8 +29,8 @@ from brokerproof.conformance.facts.expiration import dead
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
 from brokerproof.conformance.facts.marks import MQSC
-from brokerproof.conformance.facts.permission import disturbed, is_behind, kept_back
-from brokerproof.conformance.facts.presence import kept_connection
+from brokerproof.conformance.facts.permission import is_behind, kept_back
+from brokerproof.conformance.facts.presence import disturbed, kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
 from brokerproof.conformance.facts.rows import Client, Copy, Send
 from brokerproof.conformance.facts.slow_links import longest_ns

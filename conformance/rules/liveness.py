@@ -12,7 +12,6 @@ from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import maybe_swallowed
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
-from brokerproof.conformance.facts.permission import disturbed
 from brokerproof.conformance.facts.policy import PAGE
 from brokerproof.conformance.facts.presence import asked_in_vain, departed_ns, gone_ns, leaving_ns
 from brokerproof.conformance.facts.pressure import pressed, scarce_ns
@@ -120,7 +119,7 @@ def _is_owed(facts: Facts, session: Session, poll: Poll) -> bool:
     dest: Destination = session.dest
     if not session.known or dest.topic or session.wild or scarce_ns(facts, dest) <= poll.t1:
         return False
-    if not asked_in_vain(facts, poll) or disturbed(facts, session.client, poll.t0, poll.t1):
+    if not asked_in_vain(facts, poll):
         return False
     there = session.opened[1] <= poll.t0 and session.lost_ns > poll.t1
     alone = not any(one.event is None or one.event.exclusive or not one.known for one in dest.sessions)

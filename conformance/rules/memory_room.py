@@ -18,9 +18,9 @@ from brokerproof.conformance.facts.epochs import OVERHEAD_MAX_BYTES
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS
-from brokerproof.conformance.facts.permission import LARGE_BYTES, disturbed, is_behind
+from brokerproof.conformance.facts.permission import LARGE_BYTES, is_behind
 from brokerproof.conformance.facts.policy import gets_expiration
-from brokerproof.conformance.facts.presence import gone_ns, kept_connection
+from brokerproof.conformance.facts.presence import disturbed, gone_ns, kept_connection
 from brokerproof.conformance.facts.pressure import exceedable, freed_ns, limit_at
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import Copy, Destination, Reading, Send

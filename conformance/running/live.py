@@ -221,7 +221,7 @@ def refused_run(adapter: Adapter, name: str, program: Program, why: str, wanted:
     it; unless another program exercises it, or no program could.
     """
     names = sorted(exercised(run_program(program, name, wanted=wanted).verdicts))
-    shown = f"nothing that was played showed it; {name} would have, but {why}"
+    shown = f"nothing that was played showed it, and a program that would have does not apply: {why}"
     verdicts = _untold(adapter, names, VerdictKind.NOT_APPLICABLE, shown)
     return RunResult(name, adapter.label, LiveWorld.kind, program, verdicts, None, chosen=adapter.chosen)
 
