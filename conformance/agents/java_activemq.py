@@ -24,7 +24,17 @@ from zlib import crc32
 import jpype
 import msgspec
 
-from brokerproof.conformance.agents.java import SESSION_MODES, Consumer, JavaLibrary, Lost, Say, Wire, filled, receive
+from brokerproof.conformance.agents.java import (
+    SESSION_MODES,
+    Consumer,
+    JavaLibrary,
+    Lost,
+    Say,
+    Wire,
+    filled,
+    receive,
+    without_keeping,
+)
 from brokerproof.conformance.agents.library import RefusedError
 from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body
 from brokerproof.conformance.agents.protocol import FEATURES, UNSUPPORTED, Arrive, Discard, jms_options, jms_url
@@ -99,9 +109,8 @@ class ActiveMQLibrary(JavaLibrary):
         wire = Wire(connection)
         self._say, self._by_id, self._orphans, self._connection = say, {}, [], connection
         self._checks = request.expiry_check
-        connection.addTransportListener(
-            listener(lambda command: self._on_command(wire, command), lambda error: lost(wire, str(error)))
-        )
+        ended = without_keeping(wire, lambda one, error: lost(one, str(error)))
+        connection.addTransportListener(listener(without_keeping(wire, self._on_command), ended))
         connection.start()
         return wire
 

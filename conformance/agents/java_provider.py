@@ -47,6 +47,7 @@ from brokerproof.conformance.agents.java import (
     set_up,
     stamped,
     thrown_by,
+    without_keeping,
 )
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body, read_by_applications
@@ -158,7 +159,7 @@ class ProviderLibrary(JavaLibrary):
         try:
             if request.client_id:
                 connection.setClientID(request.client_id)
-            connection.setExceptionListener(self._listener(wire, lost))
+            connection.setExceptionListener(self._listener(without_keeping(wire, lost)))
             connection.start()
         except jpype.JException as error:  # some speak with the broker only now
             with contextlib.suppress(jpype.JException):
@@ -195,9 +196,8 @@ class ProviderLibrary(JavaLibrary):
         if not isinstance(made, jpype.JClass(api)):
             kind = made.getClass().getName()
             hint = ""
-            if _there(f"{other}.jms.ConnectionFactory") and isinstance(
-                made, jpype.JClass(f"{other}.jms.ConnectionFactory")
-            ):
+            theirs = f"{other}.jms.ConnectionFactory"
+            if _there(theirs) and isinstance(made, jpype.JClass(theirs)):
                 hint = f'; it is one of {other}.jms: write api = "{other}"'
             raise wrong("factory", f"{kind} is not a {api}{hint}")
         if not provider.factory.startswith(JNDI):
@@ -252,12 +252,12 @@ class ProviderLibrary(JavaLibrary):
             text = f"JNDI does not know {wanted!r} ({error}); check properties, java.naming.factory.initial first"
             raise wrong("factory", text) from None
 
-    def _listener(self, wire: Wire, lost: Lost) -> Any:
+    def _listener(self, lost: Callable[[str], None]) -> Any:
         @jpype.JImplements(f"{self._provider.api}.jms.ExceptionListener")
         class Listener:
             @jpype.JOverride  # type: ignore[untyped-decorator]  # JPype publishes no types
             def onException(self, error: Any) -> None:  # noqa: N802 - Java's name
-                lost(wire, str(error))
+                lost(str(error))
 
         return Listener()
 

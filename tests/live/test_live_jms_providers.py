@@ -14,8 +14,14 @@ from brokerproof.conformance.brokers.class_path import class_path
 from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
+from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
+from brokerproof.conformance.experiment.destinations import queues
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.history import Send
+from brokerproof.conformance.experiment.history import Subscribe as Subscribed
+from brokerproof.conformance.experiment.program import FORMAT, Program
+from brokerproof.conformance.experiment.steps import AnyStep, Leave, Subscribe, Take
+from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.delay_resolved import THROWS
@@ -88,6 +94,19 @@ def test_a_jms_2_library_is_called_in_every_order(broker: str) -> None:
     assert {(event.facade, tuple(call for call, _, _ in event.called)) for event in told} == {
         (facade, order) for facade in THROWS for order in permutations(("life", "delay", "send"))
     }
+
+
+@pytest.mark.parametrize("broker", at_night(["artemis-jms", "artemis-qpid-jms"]))
+def test_an_agent_lets_go_of_connections_that_are_no_more(broker: str) -> None:
+    """Its memory is for fifty of them, if it keeps them."""
+    adapter = provider(broker)
+    again: list[AnyStep] = [Subscribe(ack="auto"), Leave(how="drop")]
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", "jms")]
+    program = Program(FORMAT, BrokerSpec(), hosts, [], queues("q0"), [*again * 100, Subscribe(), SendStep(), Take()])
+    (result,) = run_all(adapter, [("again", adapter.cast(program))], tuple(default_catalogue().select(None)))
+    assert (result.problem, result.not_run) == ("", "")
+    assert result.history is not None
+    assert len([event for event in result.history.events if isinstance(event, Subscribed)]) > 100
 
 
 PROFILE = """
