@@ -71,6 +71,11 @@ _UNSEEN = {
 #: Names that no question uses.
 _UNUSED = ("identifiers", "wildcards", "nack", "unsubscribe")
 
+_NO_CLOCK = (
+    "the broker stamps no messages, so its clock cannot be read, and what asks for its clock is not run; "
+    "it might write its own time into the header `timestamp` of what comes without one"
+)
+
 
 class Proof(NamedTuple):
     """What came of one line."""
@@ -275,7 +280,7 @@ def _clock(adapter: ProfileAdapter) -> Proof:
     with _Running(adapter, offset_ms=SKEW_MS) as running:
         read = running.clock()
     if read is None:
-        return Proof("start.clock", "not proven", "the broker stamps no messages, so its clock cannot be read")
+        return Proof("start.clock", "not proven", _NO_CLOCK)
     low, high = read.skew_bounds_ms()
     state: Literal["ok", "wrong"] = "ok" if low - NEAR_MS <= SKEW_MS <= high + NEAR_MS else "wrong"
     return Proof("start.clock", state, f"asked for {SKEW_MS} ms, its clock shows {low} to {high} ms")
@@ -288,7 +293,7 @@ def _speed(adapter: ProfileAdapter) -> Proof:
         time.sleep(_APART_S)
         second = running.clock()
     if first is None or second is None:
-        return Proof("start.speed", "not proven", "the broker stamps no messages, so its clock cannot be read")
+        return Proof("start.speed", "not proven", _NO_CLOCK)
     shown_ms, most_ms = second.wall_ms - first.wall_ms, (second.t1_ns - first.t0_ns) / 1e6
     least_ms = (second.t0_ns - first.t1_ns) / 1e6
     low_ms, high_ms = (ms * rate.times for ms in (least_ms - _LATE_MS, most_ms + _LATE_MS))

@@ -75,14 +75,15 @@ class SuiteEvent(msgspec.Struct, eq=False):
 
 
 class SuiteStarted(SuiteEvent):
-    """The plan: ``brokers`` are the columns, ``requirements`` the wanted ids, ``total`` the number of runs (0:
-    unknown), ``about`` what reports say of it, name -> words.
+    """The plan: ``brokers`` are the columns, ``requirements`` the wanted ids, ``total`` the number of runs (0: a budget
+    ends them, and ``first`` are those that come before it begins), ``about`` what reports say of it, name -> words.
     """
 
     brokers: list[str]
     requirements: list[str]
     total: int
     about: dict[str, str] = {}
+    first: int = 0
 
 
 class RunFinished(SuiteEvent):

@@ -82,13 +82,21 @@ UNTESTABLE = (ToolMissing, *TROUBLE)
 
 
 class LiveRuns:
-    """Runs in real processes: how many there are, in which column they belong, and the runs themselves."""
+    """Runs in real processes: how many there are (0: nobody knows), in which column they belong, the runs themselves,
+    and how many come before random ones.
+    """
 
     def __init__(
-        self, column: str, total: int, runs: Iterator[RunResult], about: Mapping[str, str] | None = None
+        self,
+        column: str,
+        total: int,
+        runs: Iterator[RunResult],
+        about: Mapping[str, str] | None = None,
+        first: int = 0,
     ) -> None:
         self.column = column
         self.total = total
+        self.first = first
         #: What reports say of the broker and its programs.
         self.about = dict(about or {})
         self._runs = runs
@@ -139,8 +147,8 @@ def live_runs(
     runs = itertools.chain(unfit, live) if options.quick_s is None else itertools.chain(live, unfit)
     # What a budget lets run is not known beforehand.
     bounded = options.budget_s is None and options.quick_s is None
-    total = len(plan) + len(refused) + options.live_programs if bounded else 0
-    return LiveRuns(adapter.label, total, runs, about)
+    first = len(plan) + len(refused) if options.quick_s is None else 0
+    return LiveRuns(adapter.label, first + options.live_programs if bounded else 0, runs, about, first)
 
 
 def _check_serves(adapter: Adapter) -> None:

@@ -69,7 +69,8 @@ def run_suite(options: SuiteOptions) -> Iterator[SuiteEvent]:
     total = (known + options.programs if simulated else 0) + (live_runs.total if live_runs else 0)
     column = live_runs.column if live_runs is not None else REFERENCE
     told = live_runs.about if live_runs is not None else {}
-    yield SuiteStarted([column], list(wanted), total, {**about(options), **told})
+    first = live_runs.first if live_runs is not None else 0
+    yield SuiteStarted([column], list(wanted), total, {**about(options), **told}, first)
     rows = []
     voices = Voices()
     for result in _all_runs(options, wanted, corpus, live_runs, started):

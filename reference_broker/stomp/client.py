@@ -29,6 +29,9 @@ from brokerproof.reference_broker.stomp.frames import (
 )
 from brokerproof.reference_broker.stomp.headers import MESSAGE_HEADERS
 
+#: How much of an ERROR's body is told, in characters.
+_REASON_MAX = 200
+
 
 class ClientSession(Client):
     """See the module's header.
@@ -227,8 +230,7 @@ class ClientSession(Client):
         if frame.command == "RECEIPT":
             return [Receipt(headers.get("receipt-id", ""))]
         if frame.command == "ERROR":
-            text = headers.get("message") or frame.body.decode(errors="replace")
-            return [Failed(text, headers.get("receipt-id", ""), headers.get("code", ""))]
+            return [Failed(_reason(frame), headers.get("receipt-id", ""), headers.get("code", ""))]
         if frame.command == "CONNECTED":
             return [self._connected(headers, now_ns)]
         raise StompProtocolError(f"the broker sent {frame.command!r}, which only a client may send")
@@ -273,6 +275,16 @@ class ClientSession(Client):
             group=headers.get("JMSXGroupID", ""),
             group_sequence=_number(headers, "JMSXGroupSeq", 0),
         )
+
+
+def _reason(error: Frame) -> str:
+    """Why, as the header of an ERROR says in short and its body may in full (STOMP 1.2, "ERROR"); of a trace of many
+    lines, which repeats it, nothing.
+    """
+    short, (full, *_) = error.headers.get("message", ""), error.body.decode(errors="replace").strip().split("\n")
+    if not short:
+        return full
+    return short if short in full or full in short else f"{short}: {full[:_REASON_MAX]}"
 
 
 def _number(headers: dict[str, str], name: str, default: int) -> int:

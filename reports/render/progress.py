@@ -117,7 +117,7 @@ class ProgressWriter(Writer):
         if isinstance(event, SuiteStarted):
             self._bar = Bar(self._label, event.total or None, self._console, self._delay_s)
             if not self._bar.enabled:
-                arguments = (event.total, time.monotonic())
+                arguments = (event.total, event.first, time.monotonic())
                 threading.Thread(target=self._lines, args=arguments, daemon=True).start()
         elif isinstance(event, RunFinished) and self._bar is not None:
             self._done += 1
@@ -126,20 +126,28 @@ class ProgressWriter(Writer):
             self._ended.set()
             self._bar.close()
 
-    def _lines(self, total: int, start: float) -> None:
+    def _lines(self, total: int, first: int, start: float) -> None:
         while not self._ended.wait(UNPACED_S):
             before, paced_s = self._done, LINE_S - UNPACED_S
             if self._ended.wait(paced_s):
                 return
             pace = (self._done - before) / paced_s
-            sys.stderr.write(said(self._label, self._done, total, time.monotonic() - start, pace) + "\n")
+            sys.stderr.write(said(self._label, self._done, total, first, time.monotonic() - start, pace) + "\n")
             sys.stderr.flush()
 
 
-def said(label: str, done: int, total: int, elapsed_s: float, pace: float) -> str:
+def said(label: str, done: int, total: int, first: int, elapsed_s: float, pace: float) -> str:
     """How far a suite is, ``pace`` in runs a second. What is left is estimated only where the total is known (not 0);
-    beyond it are the runs in which smaller programs of failures are looked for.
+    beyond it are the runs in which smaller programs of failures are looked for. Else ``first`` come, then random ones
+    until a budget ends.
     """
+    if not total and first:
+        shown = (
+            f"{done} of {first}, then random ones,"
+            if done < first
+            else f"all {first} of the corpus, {done - first} random ones"
+        )
+        return f"{label}: {shown} after {elapsed_s:.0f} s"
     if total and done >= total:
         return f"{label}: all {total} after {elapsed_s:.0f} s, and {done - total} to make what failed smaller"
     line = f"{label}: {done} of {total or 'an unknown number'} after {elapsed_s:.0f} s"

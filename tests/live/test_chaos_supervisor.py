@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.chaos import processes
 from brokerproof.chaos.channels import ChannelClosed, ChannelTimeout
 from brokerproof.chaos.clocks import ClockFile, clock_environment
 from brokerproof.chaos.processes import (
@@ -23,6 +24,7 @@ from brokerproof.chaos.processes import (
     SupervisorGone,
     pid_alive,
     process_state,
+    waited_for_processor_ms,
 )
 from tests.live.bench import need_clocks
 
@@ -175,6 +177,20 @@ def test_a_child_that_never_gets_ready_is_not_waited_for(supervisor: Supervisor)
     child = supervisor.spawn("slow", ["sleep", "600"])
     with pytest.raises(NotReady, match="slow"):
         child.await_ready(lambda: None, timeout_ms=30, poll_ms=5)
+
+
+def test_the_time_it_waits_for_a_processor_is_not_its_own(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = ("taskset", "-c", str(min(os.sched_getaffinity(0))), "sh", "-c", "while :; do :; done")
+    first, second = supervisor.spawn("first", pinned), supervisor.spawn("second", pinned)
+    assert first.await_ready(lambda: waited_for_processor_ms(first.pid) > 50 or None)
+    assert second.await_ready(lambda: waited_for_processor_ms(second.pid) > 50 or None)
+    monkeypatch.setattr(processes, "waited_for_processor_ms", lambda _: 70)
+    start_ns = time.monotonic_ns()
+    with pytest.raises(NotReady, match="70 of which it waited for a processor"):
+        first.await_ready(lambda: None, timeout_ms=30, poll_ms=5)
+    assert time.monotonic_ns() - start_ns > 100_000_000
 
 
 def test_nothing_that_fakes_is_inherited(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,10 @@ def test_receipts_have_names_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        (Frame("ERROR", {"message": "no", "receipt-id": "r1", "code": "c"}, b"long"), ("no", "r1", "c")),
+        (Frame("ERROR", {"message": "no", "receipt-id": "r1", "code": "c"}, b"of what"), ("no: of what", "r1", "c")),
+        (Frame("ERROR", {"message": "no"}, b"a.b.Refusal: no\n\tat a.b.C"), ("no", "", "")),
+        (Frame("ERROR", {"message": "no"}, b"x" * 300), ("no: " + "x" * 200, "", "")),
+        (Frame("ERROR", {"message": "no"}), ("no", "", "")),
         (Frame("ERROR", {}, b"only a body \xff"), ("only a body \ufffd", "", "")),
     ],
 )

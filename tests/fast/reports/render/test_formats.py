@@ -263,13 +263,17 @@ def test_an_old_report_keeps_its_own_sentences(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "pace", "text"),
+    ("done", "total", "first", "pace", "text"),
     [
-        (160, 187, 1.5, "runs: 160 of 187 after 10 s, about 18 s left at this pace"),
-        (160, 187, 0.0, "runs: 160 of 187 after 10 s"),
-        (160, 0, 1.5, "runs: 160 of an unknown number after 10 s"),
-        (190, 187, 1.5, "runs: all 187 after 10 s, and 3 to make what failed smaller"),
+        (160, 187, 187, 1.5, "runs: 160 of 187 after 10 s, about 18 s left at this pace"),
+        (160, 187, 187, 0.0, "runs: 160 of 187 after 10 s"),
+        (160, 0, 0, 1.5, "runs: 160 of an unknown number after 10 s"),
+        (160, 0, 487, 1.5, "runs: 160 of 487, then random ones, after 10 s"),
+        (490, 0, 487, 1.5, "runs: all 487 of the corpus, 3 random ones after 10 s"),
+        (190, 187, 187, 1.5, "runs: all 187 after 10 s, and 3 to make what failed smaller"),
     ],
 )
-def test_what_is_left_is_estimated_by_the_last_seconds(done: int, total: int, pace: float, text: str) -> None:
-    assert said("runs", done, total, 10.0, pace) == text
+def test_what_is_left_is_estimated_by_the_last_seconds(
+    done: int, total: int, first: int, pace: float, text: str
+) -> None:
+    assert said("runs", done, total, first, 10.0, pace) == text
