@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,6 +59,8 @@ class Amqp091Agent(AsyncAgent):
         self._channels: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._declared: set[str] = set()
+        #: Channel -> what is still to be done on it, the first of it begun; each says whether it is done at once.
+        self._begun: dict[Any, deque[Callable[[], bool]]] = {}
 
     # -- the connection
 
@@ -80,6 +83,7 @@ class Amqp091Agent(AsyncAgent):
 
     def _greeted(self, connection: Any) -> None:
         self._declared.clear()
+        self._begun.clear()
 
         def opened(_: Any) -> None:
             self.opened()
@@ -170,13 +174,41 @@ class Amqp091Agent(AsyncAgent):
         address = self.names.address(operation.dest)
         stamps: Stamps = {"expiration_ms": 0, "timestamp_ms": timestamp_ms}
         channel = self._transacted(operation.tx) if operation.tx else self._sending
-        if not topic and address not in self._declared:
-            self._declare(channel, operation.dest, lambda _: None)
         exchange, key = (_DELAYED, operation.dest) if operation.delay_ms else (_TOPICS if topic else "", address)
-        if operation.delay_ms:
-            self._declare_delayed(channel)
-        channel.basic_publish(exchange, key, body, properties)
+
+        def declare() -> bool:
+            self._declare(channel, operation.dest, lambda _: self._answered(channel))
+            return False
+
+        def publish() -> bool:
+            if operation.delay_ms:
+                self._declare_delayed(channel)
+            channel.basic_publish(exchange, key, body, properties)
+            return True
+
+        if not topic and address not in self._declared:
+            # The library holds a request back while another waits for its answer, but no message: that would be lost.
+            self._in_order(channel, declare)
+        self._in_order(channel, publish)
         return DONE if operation.tx else ("sent", next(self._numbers)), stamps
+
+    def _in_order(self, channel: Any, work: Callable[[], bool]) -> None:
+        """Do it as soon as all that was begun on the channel before is done."""
+        begun = self._begun.setdefault(channel, deque())
+        begun.append(work)
+        if len(begun) == 1:
+            self._go_on(channel, begun)
+
+    def _answered(self, channel: Any) -> None:
+        """What was begun last on a channel is done."""
+        begun = self._begun.get(channel)
+        if begun is not None:  # else it is of a connection that is no more
+            begun.popleft()
+            self._go_on(channel, begun)
+
+    def _go_on(self, channel: Any, begun: deque[Callable[[], bool]]) -> None:
+        while begun and channel.is_open and begun[0]():
+            begun.popleft()
 
     def _transacted(self, tx: str) -> Any:
         channel = self._channels.get(tx)
@@ -186,18 +218,22 @@ class Amqp091Agent(AsyncAgent):
 
     def _declare(self, channel: Any, dest: str, then: Callable[[Any], None]) -> None:
         queue = self.names.address(dest)
-        self._declared.add(queue)
+
+        def declared(frame: Any) -> None:
+            self._declared.add(queue)
+            then(frame)
+
         letters = self.names.dead_letters
         arguments = {} if queue == letters else dict(self.names.arguments)
         if arguments and letters and letters not in self._declared:  # a letter to a queue that is not there is dropped
             self._declared.add(letters)
             channel.queue_declare(letters, durable=True)
         if not self.words["delay"]:
-            channel.queue_declare(queue, durable=True, arguments=arguments, callback=then)
+            channel.queue_declare(queue, durable=True, arguments=arguments, callback=declared)
             return
         self._declare_delayed(channel)
         channel.queue_declare(queue, durable=True, arguments=arguments)
-        channel.queue_bind(queue, _DELAYED, dest, callback=then)
+        channel.queue_bind(queue, _DELAYED, dest, callback=declared)
 
     def _declare_delayed(self, channel: Any) -> None:
         told = {"x-delayed-type": "direct"}
@@ -224,6 +260,9 @@ class Amqp091Agent(AsyncAgent):
             )
 
         def ready(channel: Any) -> None:
+            if name not in self.consumers:  # it has left before a stalled broker answered
+                channel.close()
+                return
             self._channels[name] = channel
             channel.add_on_close_callback(lambda _, error: self.refuse(key, *_coded(error)))
             if operation.dest.startswith(_TOPIC):
@@ -300,8 +339,12 @@ class Amqp091Agent(AsyncAgent):
                 self.resolve(name)
                 channel.close()
 
+            def finish() -> bool:
+                end(ended)
+                return True
+
             channel.add_on_close_callback(lambda _, error: self.refuse(name, *_coded(error)))
-            end(ended)
+            self._in_order(channel, finish)
             return name
         return super().other(operation)
 

@@ -50,7 +50,7 @@ class MqttAgent(AsyncAgent):
 
     name = "mqtt/1"
     kind = "mqtt"
-    capabilities = ("prefetch", "lifetimes", "durables", "default-prefetch", "headers", "wildcards")
+    capabilities = ("prefetch", "lifetimes", "durables", "durable-names", "default-prefetch", "headers", "wildcards")
     traits = Traits(settles_by_itself=True, settles_on_arrival=True, resumes=True, whole_seconds=True)
     fields = frozenset({"correlation-data"})
 
@@ -67,6 +67,7 @@ class MqttAgent(AsyncAgent):
     def open(self, request: ops.Connect) -> None:
         self._request = request
         self._own_id = request.client_id or f"brokerproof-{time.monotonic_ns()}"
+        self._durables |= {f"{self._own_id}-{name}": dest for name, dest in request.durables.items()}
         self._sending = self._dialled(self._own_id)
 
         def greeted(client: Any, *told: Any) -> None:

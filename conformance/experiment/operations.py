@@ -95,7 +95,8 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     delay); null: the library's default. ``expiry_check`` False is JMS ``consumerExpiryCheckEnabled=false``;
     ``transacts``: there will be transactions (JMS). ``virtual_host``, ``versions`` and ``names`` are STOMP's: whom
     CONNECT names, what it offers, and what the broker calls things. ``secure``: the name that the broker's certificate
-    must have; ``ca`` a file with who may vouch for it.
+    must have; ``ca`` a file with who may vouch for it. ``durables``: the durable subscriptions that the host had made
+    before, name -> destination, for whom a broker does not let a name turn to another.
     """
 
     host: str = ""
@@ -112,6 +113,7 @@ class Connect(ClientOperation, frozen=True, kw_only=True, tag="connect"):
     names: WireNames | None = None
     secure: str = ""
     ca: str = ""
+    durables: dict[str, str] = {}
 
 
 class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from brokerproof.conformance.experiment.history import (
@@ -20,12 +21,15 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.links import is_inactivity, surely_beats
 from brokerproof.conformance.facts.permission import forbidden
 from brokerproof.conformance.facts.presence import is_bereft
-from brokerproof.conformance.facts.rows import Client, Session
+from brokerproof.conformance.facts.rows import Client, Delivery, Session
 from brokerproof.conformance.facts.spans import Span
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: So long after it was asked for something a broker has ended a connection for what it refuses, for certain.
 QUIET_NS: Final = 5_000_000_000
+#: Real brokers end connections on which nothing was agreed about heart-beats, and nothing came for so long (Artemis
+#: after 60 s); no program means to wait as long in real time.
+SILENT_NS: Final = 30_000_000_000
 
 
 def hosts(facts: Facts) -> list[Client]:
@@ -79,9 +83,17 @@ def _cause(facts: Facts, client: Client, event: Closed) -> str:
         is_the_loss = isinstance(one, Leave) and one.how == "drop" and one.t1 == event.t1
         if begun[-1].seq < one.seq and (one.seq < event.seq or one.t0 < event.t1) and not is_the_loss:
             return "its client ended it"
+    if (
+        not facts.simulated
+        and client.name not in facts.declared.monitor
+        and _quiet_ns(facts, client, event) > SILENT_NS
+    ):
+        return "it had been silent for long"
     if facts.blocks and len(begun) > 1:
         return "what had waited for room on its former connection may have kept that there"
-    if _was_quiet(facts, client, event, own) and not _is_disturbed(facts, client, span):
+    given = [delivery for session in own for delivery in session.deliveries]
+    quiet = _quiet_ns(facts, client, event, given) > QUIET_NS * max(1, facts.rate)
+    if quiet and not _is_disturbed(facts, client, span):
         return ""
     past = any(one.host == client.name for one in facts.acknowledges)
     again = any(send.event.again for send in facts.sends.values() if send.event.host == client.name)
@@ -96,19 +108,19 @@ def _is_disturbed(facts: Facts, client: Client, span: Span) -> bool:
     return client.stalled(*span) or paused != 0 or facts.declared.connector is not None
 
 
-def _was_quiet(facts: Facts, client: Client, end: Closed, own: list[Session]) -> bool:
-    """Whether all that a client had done on a connection, and what it was given there, was over long before the end:
-    what a broker refuses without an answer, it refuses at once.
+def _quiet_ns(facts: Facts, client: Client, end: Closed, given: Sequence[Delivery] = ()) -> int:
+    """How long before the end all that a client had done, and that it was given, was over: what a broker refuses
+    without an answer, it refuses at once.
     """
-    given = [delivery for session in own for delivery in session.deliveries]
-    done: list[Event | None] = [*client.connects, *(session.event for session in own)]
+    sessions = [session for session in facts.sessions.values() if session.client is client]
+    done: list[Event | None] = [*client.connects, *(session.event for session in sessions)]
     done += [one.event for one in facts.asked if one.client is client]
     done += [send.event for send in facts.sends.values() if send.client is client]
     done += [one.end for one in facts.transactions.values() if one.client is client]
     done += [one for delivery in given for one in (delivery.event, delivery.consumed, delivery.settlement)]
     done += [one for one in client.ends if one.t1 < end.t1]  # not what this end was to it
     busy = [one.t1 for one in done if one is not None and one.t0 <= end.t1]
-    return max(busy) + QUIET_NS * max(1, facts.rate) < end.t1
+    return end.t1 - max(busy)
 
 
 def _is_answered(facts: Facts, client: Client, own: list[Session]) -> bool:

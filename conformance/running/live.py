@@ -45,6 +45,7 @@ from brokerproof.conformance.rules.judge import judge_history, not_offered
 from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.engine import expected, run_program
 from brokerproof.conformance.running.interruption import STOP
+from brokerproof.conformance.running.load import Load
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import covering_plan, exercised, quick_plan, shown
 from brokerproof.conformance.worlds.live.collector import NotCollected
@@ -342,11 +343,14 @@ def _side_by_side(
     bound: Bound,
 ) -> Iterator[RunResult]:
     """Results in the order of the entries, of which so many are drawn ahead of those that have ended: who takes long
-    holds up nobody. When it is over only of those that have begun.
+    holds up nobody, and a busy machine begins fewer. When it is over only of those that have begun.
     """
 
+    load = Load()
+
     def begun(entry: tuple[str, Program]) -> Iterator[RunResult]:
-        return iter(() if bound.is_over() else (run(entry),))
+        with load.room(bound.is_over):
+            return iter(() if bound.is_over() else (run(entry),))
 
     with ThreadPoolExecutor(lanes) as pool:
         waiting: deque[Future[Iterator[RunResult]]] = deque()

@@ -275,6 +275,8 @@ class LivePort:
         if spec.user:
             options["login"], options["passcode"] = spec.user, ""
         options |= {"versions": (spec.version,)} if spec.version else {}
+        if "durable-names" in agent.capabilities:
+            options["durables"] = {name: self._on_wire(one).dest for name, one in client.durables.items()}
         if client.via == JMS:
             options["monitor_ms"] = (0, 0) if monitor is None else (monitor.read_ms, monitor.initial_delay_ms)
             options |= {"expiry_check": spec.expiry_check, "transacts": self._state.transacts}

@@ -57,6 +57,21 @@ def test_what_may_end_one(cause: Told, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("world", "at_ms", "expected"),
+    [
+        ("live", 25_000, VerdictKind.VIOLATED),
+        ("live", 61_000, VerdictKind.SATISFIED),
+        ("simulated", 61_000, VerdictKind.VIOLATED),
+    ],
+)
+def test_real_brokers_end_what_is_silent_for_long_and_agreed_on_nothing(
+    world: str, at_ms: int, expected: VerdictKind
+) -> None:
+    story = Builder(world).connect("c0", awaits_receipt=True).send("c0/1").at(at_ms)
+    assert told(story.closed("c0", reason="not received data").phase("end")).verdict is expected
+
+
+@pytest.mark.parametrize(
     ("traits", "expected"),
     [
         ({"beats_twice": True, "beats_in_seconds": True}, VerdictKind.VIOLATED),
