@@ -4,8 +4,9 @@ Rules
 * What a library has fetched ahead nobody sees, so a profile says that it fetches nothing ahead from queues (a prefetch,
   or a window, of 0): each consumer asks for one message at a time, and what arrives does so during ``receive``. A
   topic's may have come since the ``receive`` before.
-* A message that ``receive`` returns is the broker's answer. One that comes when its time is just over stays in the
-  library until the next call, so nothing is no answer (``answered`` is false).
+* A message that ``receive`` returns is the broker's answer, and told of whenever that is: a library may ask the broker
+  once more when the time is over, and wait behind a stalled link. One that comes later still stays in the library until
+  the next call, so nothing is no answer (``answered`` is false).
 * An end of a consumer ends its session, so that what it had not acknowledged comes back.
 * A refusal ``profile.LINE`` is the profile's fault. Secrets are read here: a command line is everybody's.
 
@@ -18,8 +19,6 @@ import contextlib
 import os
 import re
 import socket
-import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -38,17 +37,16 @@ from brokerproof.conformance.agents.java import (
     Say,
     Temporaries,
     Wire,
-    begun,
     each,
     filled,
     plain,
-    receive,
     said,
     set_up,
     stamped,
     thrown_by,
     without_keeping,
 )
+from brokerproof.conformance.agents.java_asking import Asking
 from brokerproof.conformance.agents.library import RefusedError, Stamps
 from brokerproof.conformance.agents.message import ORIGINAL_ID, read_body, read_by_applications
 from brokerproof.conformance.agents.protocol import UNSUPPORTED, Arrive, Called
@@ -63,46 +61,6 @@ JNDI = "jndi:"
 #: How much longer than it was told a library may take; then it is owed an answer, which the next ``take`` gets.
 GRACE_MS = 500
 _SECRET = re.compile(r"env:([A-Za-z_]\w*)")
-
-
-class Asking(Consumer):
-    """A consumer whose ``receive`` goes on in a thread of its own: a library may wait for a broker that is silent."""
-
-    def __init__(self, name: str, session: Any, consumer: Any, *, ahead: bool) -> None:
-        """``ahead``: what arrives may be here before it is asked for."""
-        super().__init__(name, session, consumer)
-        self._thread: threading.Thread | None = None
-        self._found: tuple[Any, int, int] | Exception | None = None
-        #: Since when that may have been, 0: it may not.
-        self._since_ns = time.monotonic_ns() if ahead else 0
-
-    def ask(self, wait_ms: int) -> None:
-        """Call ``receive``, unless an earlier call has not come back."""
-
-        def call() -> None:
-            since_ns = self._since_ns or time.monotonic_ns()
-            try:
-                self._found = receive(self.consumer, wait_ms), since_ns, time.monotonic_ns()
-            except jpype.JException as error:
-                self._found = error
-
-        if self._thread is None:
-            self._thread = begun(call)
-
-    def answered(self, wait_ms: int) -> bool:
-        """Wait for it, at most so long; whether it has come back."""
-        assert self._thread is not None, "it was asked"
-        self._thread.join(wait_ms / 1000)
-        return not self._thread.is_alive()
-
-    def answer(self) -> tuple[Any, int, int]:
-        """The message, or None, and when the call began and ended. Raises what the library raised."""
-        self._thread, found = None, self._found
-        if isinstance(found, Exception):
-            raise found
-        assert found is not None, "it has come back"
-        self._since_ns = found[2] if self._since_ns else 0
-        return found
 
 
 class ProviderLibrary(JavaLibrary):
@@ -155,7 +113,7 @@ class ProviderLibrary(JavaLibrary):
             raise wrong("facade", f'{provider.factory} has no JMSContext; write facade = "classic"') from None
         except jpype.JException as error:
             raise self._blamed(error, request) from None
-        wire = Wire(connection)
+        wire = self._wire = Wire(connection)
         try:
             if request.client_id:
                 connection.setClientID(request.client_id)
@@ -378,19 +336,23 @@ class ProviderLibrary(JavaLibrary):
             made = getattr(session, new)(target, request.durable, selector, request.no_local)
         else:
             made = session.createConsumer(target, selector, request.no_local)
-        return Asking(request.consumer, session, made, ahead=topic)
+        wire = self._wire
+
+        def tell(consumer: str, message: Any, since_ns: int, at_ns: int) -> str:
+            content = self.content(message)
+            token = read_body(content)
+            if not wire.leaving:
+                told = {"consumer": consumer, "message": token, "body": crc32(content), **self._told_of(message)}
+                self._say(Arrive(t0=since_ns, t1=at_ns, **told))
+            return token
+
+        return Asking(request.consumer, session, made, tell, ahead=topic)
 
     def take(self, consumer: Consumer, wait_ms: int) -> tuple[Any, dict[str, object]]:
         assert isinstance(consumer, Asking)
         consumer.ask(wait_ms)
-        message, since_ns, at_ns = consumer.answer() if consumer.answered(wait_ms + GRACE_MS) else (None, 0, 0)
-        if message is None:
-            return None, {"message": None, "answered": False}
-        content = self.content(message)
-        token = read_body(content)
-        told = {"consumer": consumer.name, "message": token, "body": crc32(content), **self._told_of(message)}
-        self._say(Arrive(t0=since_ns, t1=at_ns, **told))
-        return message, {"message": token, "answered": True}
+        message, token = consumer.answer() if consumer.answered(wait_ms + GRACE_MS) else (None, "")
+        return message, {"message": token or None, "answered": message is not None}
 
     def _told_of(self, message: Any) -> dict[str, Any]:
         def text(name: str) -> str | None:

@@ -75,6 +75,13 @@ class Traits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return self is not UNKNOWN
 
     @property
+    def settles_what_arrives(self) -> bool:
+        """Whether it settles in mode ``auto`` what is seen to arrive: as it comes, or because it is given out then;
+        perhaps, if nobody has told.
+        """
+        return self.settles_on_arrival or self.seen_when_taken or not self.known
+
+    @property
     def leaves_rollbacks(self) -> bool:
         """Nobody says who gives out again what it acknowledged in a transaction that was rolled back: of STOMP, whether
         the broker sends it once more; of a JMS library that nobody knows, whether it has kept it.

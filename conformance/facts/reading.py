@@ -111,7 +111,7 @@ def _count_in_flight(tables: Tables, reading: Reading, dest: Destination) -> Non
             guessed += max(window.session.prefetch, window.held + window.doubted)
         elif tables.may_send_again(window.session):
             unsure += min(window.undone, max(0, window.held - window.session.prefetch))  # it waits for room again
-        elif window.session.traits.seen_when_taken:
+        if window.session.known and window.session.traits.seen_when_taken:
             guessed += tables.unseen.get(window.session.name, 0)
         if not tables.simulated and touches(window.session.client.busy, reading.span):
             guessed += window.session.prefetch  # a real slow link may still carry them

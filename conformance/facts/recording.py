@@ -271,7 +271,7 @@ class Recording:
             state = LATE
         elif session.auto:
             state = SETTLED
-        elif session.ack == "auto" and (session.traits.settles_on_arrival or not session.traits.known):
+        elif session.ack == "auto" and session.traits.settles_what_arrives:
             state = DOUBTFUL
         else:
             state = HELD

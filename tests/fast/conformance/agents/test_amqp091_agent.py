@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,9 +29,51 @@ class Channel:
 
     def __init__(self) -> None:
         self.published: list[tuple[str, str, bytes, pika.BasicProperties]] = []
+        self.declared: list[tuple[str, dict[str, Any]]] = []
+        #: What was said of exchanges.
+        self.exchanges: list[tuple[Any, ...]] = []
+        #: What waits for an answer; None: all is answered at once.
+        self.unanswered: list[Callable[[Any], None]] | None = None
 
-    def queue_declare(self, *_: Any, **__: Any) -> None:
-        """Done."""
+    def queue_declare(
+        self,
+        queue: str,
+        *,
+        arguments: dict[str, Any] | None = None,
+        callback: Callable[[Any], None] | None = None,
+        **_: Any,
+    ) -> None:
+        """Remember it, and answer."""
+        self.declared.append((queue, arguments or {}))
+        self.answer(callback)
+
+    def queue_bind(self, *told: Any, callback: Callable[[Any], None] | None = None) -> None:
+        """Remember it, and answer."""
+        self.exchanges.append(told)
+        self.answer(callback)
+
+    def exchange_declare(self, *told: Any, **_: Any) -> None:
+        """Remember it."""
+        self.exchanges.append(told)
+
+    def tx_commit(self, callback: Callable[[Any], None]) -> None:
+        """Remember it among what is published, and answer."""
+        self.published.append(("", "commit", b"", pika.BasicProperties()))
+        self.answer(callback)
+
+    def add_on_close_callback(self, _: object) -> None:
+        """It stays."""
+
+    def answer(self, callback: Callable[[Any], None] | None) -> None:
+        """Now or later."""
+        if self.unanswered is not None and callback is not None:
+            self.unanswered.append(callback)
+        elif callback is not None:
+            callback(None)
+
+    def close(self) -> None:
+        """It is over."""
+        self.is_open = False
 
     def basic_publish(self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties) -> None:
         """Remember it."""
@@ -102,26 +144,18 @@ def test_a_redelivery_is_told(talk: Talk, redelivered: bool) -> None:
 
 
 def test_no_queue_is_declared_twice_and_dead_letters_are_there_first(talk: Talk) -> None:
-    declared: list[tuple[str, dict[str, Any]]] = []
-
-    def declare(queue: str, *, arguments: dict[str, Any] | None = None, **_: Any) -> None:
-        declared.append((queue, arguments or {}))
-
-    talk.channel.queue_declare = declare  # type: ignore[method-assign]  # to see it
     talk.agent.agent.names = talk.agent.agent.names.__class__(
         queue="{name}", topic="{name}", dead_letters="DLQ", arguments={"x-dead-letter-routing-key": "DLQ"}
     )
     talk.sent()
     talk.sent()
     talk.agent.ask(ops.Send(dest="queue://ActiveMQ.DLQ", message="p0/2"))
-    assert declared == [("DLQ", {}), ("q0", {"x-dead-letter-routing-key": "DLQ"})]
+    assert talk.channel.declared == [("DLQ", {}), ("q0", {"x-dead-letter-routing-key": "DLQ"})]
 
 
 def test_a_delay_is_a_header_in_the_exchange_that_holds_back(talk: Talk) -> None:
     """To which its queue is bound. Without a word for it, it is refused, and nothing is published at once."""
-    asked: list[tuple[Any, ...]] = []
-    for name in ("exchange_declare", "queue_bind"):
-        setattr(talk.channel, name, lambda *told, **_: asked.append(told))
+    asked = talk.channel.exchanges
     refused = talk.agent.reply(talk.agent.ask(ops.Send(dest="queue://q0", message="p0/0", delay_ms=500)))
     assert ("names.amqp091.headers.delay" in str(refused), talk.channel.published, asked) == (True, [], [])
     talk.agent.agent.words = {**talk.agent.agent.words, "delay": "x-delay"}
@@ -146,6 +180,36 @@ def test_who_says_nothing_for_two_intervals_is_gone(talk: Talk, monkeypatch: pyt
         agent._listen(connection, before)
         assert agent.connected is there
     assert talk.agent.event("closed")["who"] == "client"
+
+
+def test_nothing_is_published_before_its_queue_is_declared(talk: Talk) -> None:
+    """The library holds a request back behind an unanswered one, but no message; a commit waits, too."""
+    waiting = talk.channel.unanswered = []
+    talk.agent.agent._channels["c0/tx1"] = talk.channel
+    for number, (queue, tx) in enumerate((("q0", ""), ("q1", ""), ("q0", ""), ("q2", "c0/tx1"))):
+        talk.agent.ask(ops.Send(dest=f"queue://{queue}", message=f"p0/{number}", tx=tx))
+    talk.agent.ask(ops.Commit(tx="c0/tx1"))
+    seen = [[key for _, key, _, _ in talk.channel.published]]
+    while waiting:
+        waiting.pop(0)(None)
+        seen.append([key for _, key, _, _ in talk.channel.published])
+    assert seen[:3] == [[], ["q0"], ["q0", "q1"]]
+    assert seen[-1] == ["q0", "q1", "q0", "q2", "commit"]
+    assert [queue for queue, _ in talk.channel.declared][:2] == ["q0", "q1"]
+
+
+def test_who_left_before_its_channel_was_open_holds_nothing(talk: Talk) -> None:
+    opened: list[Callable[[Any], None]] = []
+
+    def channel(*, on_open_callback: Callable[[Any], None]) -> None:
+        opened.append(on_open_callback)
+
+    talk.agent.agent._connection = SimpleNamespace(channel=channel)
+    talk.agent.ask(ops.Subscribe(dest="queue://q0", consumer="c0/1", ack="client"))
+    talk.agent.ask(ops.Leave(consumer="c0/1"))
+    own = Channel()
+    opened[0](own)
+    assert (own.is_open, own.declared) == (False, [])
 
 
 def test_a_transaction_that_has_not_begun_takes_nothing(talk: Talk) -> None:

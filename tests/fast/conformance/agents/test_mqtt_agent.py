@@ -140,6 +140,14 @@ def test_a_goodbye_does_not_reset_the_connection(talk: Talk, monkeypatch: pytest
     agent._read_out(rest, is_over=True)
 
 
+@pytest.mark.parametrize(("dest", "clean"), [("t0", False), ("t1", True)])
+def test_what_a_host_had_made_before_it_was_killed_is_told_with_its_connection(
+    talk: Talk, dest: str, clean: bool
+) -> None:
+    talk.agent.agent.open(ops.Connect(url="mqtt://b", client_id="run-c0", durables={"d": "topic://t0"}))
+    assert talk.come("c0/1", f"topic://{dest}", "d")["clean"] is clean
+
+
 def test_a_durable_name_that_turns_to_another_topic_begins_a_new_session(talk: Talk) -> None:
     assert talk.come("c0/1", "topic://t0", "d")["clean"] is False
     assert talk.come("c0/2", "topic://t0", "d")["clean"] is False

@@ -70,16 +70,17 @@ def test_a_missing_counter_is_not_zero() -> None:
     assert kinds(two_of_three_held().rest(size=2))["INF-001"] is SILENT
 
 
+@pytest.mark.parametrize("scope", ["connection", "consumer"])
 @pytest.mark.parametrize(
     ("vain", "count", "expected"),
     [(True, 1, FAILS), (True, 2, UNSURE), (True, 3, UNSURE), (True, 4, FAILS), (False, 2, HOLDS), (False, 3, FAILS)],
 )
 def test_where_arrivals_are_seen_when_taken_one_may_have_come_too_late(
-    vain: bool, count: int, expected: VerdictKind
+    vain: bool, count: int, expected: VerdictKind, scope: Literal["connection", "consumer"]
 ) -> None:
     message = None if vain else "p0/2"
     story = two_of_three_held()._add(Poll, "c0", consumer="c0/1", message=message, answered=not vain)
-    unseen = msgspec.structs.replace(JMS, seen_when_taken=True)
+    unseen = msgspec.structs.replace(JMS, seen_when_taken=True, transaction_scope=scope)
     story.events = [
         msgspec.structs.replace(event, traits=unseen) if isinstance(event, Connect) and event.host == "c0" else event
         for event in story.events
