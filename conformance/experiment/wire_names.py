@@ -192,11 +192,12 @@ class WireNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if address == self.address(_DEAD):
             return _DEAD
         kinds = ((_APART, self.dead_letters if self.apart else ""), (_QUEUE, self.queue), (_TOPIC, self.topic))
+        found = dict[int, str]()  # how much of a template is not the name -> the name; of equal ones the first
         for kind, template in kinds:
             before, there, after = template.partition("{name}")
             if there and address.startswith(before) and address.endswith(after):
-                return kind + address.removeprefix(before).removesuffix(after)
-        return ""
+                found.setdefault(len(before + after), kind + address.removeprefix(before).removesuffix(after))
+        return found[max(found)] if found else ""
 
 
 #: Protocol -> what is called how there, unless a profile says otherwise.

@@ -235,7 +235,8 @@ class Clock:
         return None
 
     def _earliest_sampled_ns(self, from_ns: int, wall_ns: int) -> int | None:
-        edges = self._times_ns
+        unsampled = self.jumps_ns[self._sampled_jumps :]
+        edges = [*self._times_ns, *unsampled] if unsampled else self._times_ns
         start = from_ns
         for index in range(bisect_right(edges, from_ns), len(edges) + 1):
             end = edges[index] if index < len(edges) else None

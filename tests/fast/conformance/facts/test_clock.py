@@ -243,3 +243,24 @@ def test_the_earliest_time_is_never_too_late(
         for true_ns in (max(start_ns, from_ns), (max(start_ns, from_ns) + end_ns) // 2, end_ns):
             if from_ns <= true_ns <= end_ns and (found is None or true_ns < found):
                 assert EPOCH_NS + true_ns + ahead_ns + true_ns * drift_ppm // 1_000_000 < wanted_ns
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4_000), st.integers(-3_000, 3_000)), max_size=3),
+    st.integers(0, 4_000),
+    st.integers(-2_000, 8_000),
+)
+def test_jumps_that_no_sample_followed_may_have_been_or_not(
+    jumps: list[tuple[int, int]], from_ms: int, ahead_ms: int
+) -> None:
+    """What an agent could not see: neither is ``earliest_ns`` too late for any of them, nor a bound too narrow."""
+    clock = Clock("b")
+    clock.sample(ClockSample(1, 0, 0, "b", EPOCH_MS, plus_minus_ns=1))
+    for seq, (at_ms, jump_ms) in enumerate(sorted(jumps), 2):
+        clock.jump(Fault(seq, at_ms * NS_PER_MS, at_ms * NS_PER_MS, "", "clock", target="b", jump_ms=jump_ms))
+    found = clock.earliest_ns(from_ms * NS_PER_MS, (EPOCH_MS + ahead_ms) * NS_PER_MS)
+    for true_ms in range(from_ms, 5_000, 100):
+        wall_ms = EPOCH_MS + true_ms + sum(jump_ms for at_ms, jump_ms in jumps if at_ms < true_ms)
+        low_ns, high_ns = clock.bounds_ns(true_ms * NS_PER_MS, true_ms * NS_PER_MS)
+        assert low_ns <= wall_ms * NS_PER_MS <= high_ns
+        assert wall_ms < EPOCH_MS + ahead_ms or (found is not None and found <= true_ms * NS_PER_MS)
