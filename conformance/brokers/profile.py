@@ -31,7 +31,8 @@ FORMAT = "brokerproof/broker/1"
 PYTHON = "python:"
 #: Figures of a history, so that a word of ``counters.map`` can be checked.
 FIGURES = (
-    *("size", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers"),
+    *("size", "in_flight", "enqueued", "dequeued", "dispatched", "acknowledged", "wasted", "expired", "scheduled"),
+    "consumers",
     *("memory_percent", "memory_bytes", "memory_limit_bytes", "cursor_percent", "blocked_sends"),
 )
 #: Capability -> the words of the headers that ask for it, or answer.
