@@ -23,6 +23,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Hashable
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -52,6 +53,7 @@ from brokerproof.conformance.agents.amqp_transactions import (
 )
 from brokerproof.conformance.agents.async_agent import DONE, AsyncAgent, serve
 from brokerproof.conformance.agents.library import RefusedError, Stamps
+from brokerproof.conformance.agents.message import LAST_MS
 from brokerproof.conformance.agents.protocol import UNSUPPORTED
 from brokerproof.conformance.agents.stamps import wall_reading
 from brokerproof.conformance.experiment import operations as ops
@@ -318,7 +320,7 @@ class AmqpAgent(AsyncAgent):
             # A link that ends with a delivery unsettled need not count it: AMQP 1.0, 3.2.1, delivery-count.
             "redelivered": True if count else None,
             "delivery_count": count + 1,
-            "expiration_ms": round(message.expiry_time * 1000) if message.expiry_time else 0,
+            "expiration_ms": min(LAST_MS, round(message.expiry_time * 1000)) if message.expiry_time else 0,
             "timestamp_ms": round(message.creation_time * 1000) if message.creation_time else 0,
             "original_dest": self.names.called(str(origin)) if origin else None,
             "group": message.group_id or None,
@@ -366,11 +368,11 @@ class AmqpAgent(AsyncAgent):
         timestamp_ms = {"client": wall_reading()[0], "none": None, "zero": 0}[operation.stamp]
         message = Message(body=body, inferred=True, durable=operation.persistent, priority=operation.priority)
         message.creation_time = (timestamp_ms or 0) / 1000
-        message.expiry_time = expiration_ms / 1000
+        told: Any = message
+        told.expiry_time = Fraction(expiration_ms, 1000)  # a float would round the calendar's last instant beyond it
         message.ttl = operation.life_ms / 1000
         if operation.group:
             message.group_id = operation.group
-        told: Any = message
         fields, told.properties = self.labels(operation)
         told.correlation_id, told.subject = fields.get("correlation-id"), fields.get("subject")
         if operation.delay_ms:

@@ -98,6 +98,7 @@ class AsyncAgent(ABC):
         #: died in two subscriptions is two letters of one name.
         self.consumers: dict[str, ops.Subscribe] = {}
         self.held: dict[tuple[str, str], list[Any]] = {}
+        self.failure: Exception | None = None
 
     # -- what a subclass knows
 
@@ -233,9 +234,11 @@ class AsyncAgent(ABC):
     # -- requests
 
     def run(self) -> None:
-        """Serve until ``quit`` or the end of the requests."""
+        """Serve until ``quit`` or the end of the requests. Raises what a library raised that nobody had expected."""
         self.loop.add_reader(self._requests, self._read_requests)
         self.loop.run_forever()
+        if self.failure is not None:
+            raise self.failure
         self._forget("the agent ends")
 
     def _read_requests(self) -> None:
@@ -255,6 +258,10 @@ class AsyncAgent(ABC):
             ok = self._perform(request, t0_ns)
         except RefusedError as refusal:
             self.answers.reply(request.id, t0_ns, fail=Fail(refusal.code, str(refusal)))
+            return
+        except Exception as error:  # noqa: BLE001 - raised by ``run``: the loop would go on, and never answer
+            self.failure = error
+            self.loop.stop()
             return
         if ok is not None:
             self.answers.reply(request.id, t0_ns, ok=ok)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("proton")
@@ -27,7 +29,7 @@ from proton import (
 )
 
 from brokerproof.conformance.agents.amqp_agent import AmqpAgent
-from brokerproof.conformance.agents.protocol import AnyOperation
+from brokerproof.conformance.agents.protocol import AnyOperation, Request
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.wire_names import DEFAULTS, WireNames
 from tests.fast.conformance.agents.agent_pipes import Piped, piped
@@ -230,6 +232,13 @@ def talk() -> Iterator[Talk]:
             yield found
         finally:
             found.peer.close()
+
+
+def test_the_last_instant_of_the_calendar_goes_there_and_back(talk: Talk) -> None:
+    """The library's own unit, seconds as floats, would round it beyond what it can say."""
+    talk.connect()
+    assert talk.sent(endless=True)["ok"]["expiration_ms"] == 2**63 - 1
+    assert talk.arrival()["expiration_ms"] == 2**63 - 1
 
 
 def test_a_broker_that_refuses_a_short_idle_timeout_is_asked_again_without_one(talk: Talk) -> None:
@@ -460,3 +469,22 @@ def test_two_letters_of_one_name_are_settled_one_by_one(talk: Talk) -> None:
     for answer in ("ok", "ok", "fail"):
         assert answer in talk.asked(ops.Ack(consumer="c0/1", messages=["p0/1"]))
     talk.until(lambda: len(talk.peer.judged) == 2)
+
+
+def test_what_nobody_expected_ends_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loop would go on, and the suite wait for an answer."""
+
+    def failing(*_: object) -> None:
+        raise OverflowError("too big")
+
+    requests, asking = os.pipe()
+    answering, answers = os.pipe()
+    agent = AmqpAgent(requests, answers)
+    agent.connected = True
+    monkeypatch.setattr(agent, "send", failing)
+    os.write(asking, msgspec.json.encode(Request(1, ops.Send(dest="queue://q0", message="p0/1")).fields()) + b"\n")
+    with pytest.raises(OverflowError, match="too big"):
+        agent.run()
+    agent.loop.close()
+    for descriptor in (requests, asking, answering, answers):
+        os.close(descriptor)
