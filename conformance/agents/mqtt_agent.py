@@ -248,8 +248,6 @@ class MqttAgent(AsyncAgent):
             return
         told, ours = message.properties, dict(getattr(message.properties, "UserProperty", []))
         data = getattr(told, "CorrelationData", None)
-        if self.consumers[consumer].ack == "auto":
-            client.ack(message.mid, message.qos)
         fields = {"correlation-data": None if data is None else data.decode(errors="replace")}
         handle = (client, message.mid, message.qos)
         labels = self.labelled(fields, ours, getattr(told, "ResponseTopic", None))
@@ -258,6 +256,8 @@ class MqttAgent(AsyncAgent):
         if set("*>").intersection(self.consumers[consumer].dest):
             labels["dest"] = self.names.called(message.topic)
         self.arrived(consumer, bytes(message.payload), handle, redelivered=message.dup, left_ms=left_ms, **labels)
+        if self.consumers[consumer].ack == "auto":  # after it was told of: this process may be killed in between
+            client.ack(message.mid, message.qos)
 
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - it offers no transactions
         if not accept:
