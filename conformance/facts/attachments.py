@@ -418,6 +418,7 @@ class Attachments:
         known = event.result == "ok"
         found = self._current.get(key)
         if found is None or not _is_same(found, event):
+            known = known and (found is None or self.tables.promises("jms-semantics"))  # else it may be the same
             if found is not None:
                 self._ended[key] = True
                 found.end, found.ended = event, True

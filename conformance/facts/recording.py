@@ -379,7 +379,7 @@ class Recording:
             return
         transaction = self._part_of(event) if event.tx is not None else None
         certain = SETTLED if event.result == "ok" and transaction is None else DOUBTFUL
-        unclear = isinstance(event, Ack) and event.mode == "cumulative" and is_unclear(tables, session, event)
+        unclear = is_unclear(tables, session, event)
         for message in event.messages:
             delivery = settled_by(session, message, event)
             if delivery is None:

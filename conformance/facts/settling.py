@@ -414,10 +414,13 @@ def tell_apart(tables: Tables, before: Delivery | None, delivery: Delivery) -> N
             settle(tables, twin, DOUBTFUL)
 
 
-def is_unclear(tables: Tables, session: Session, event: Ack) -> bool:
+def is_unclear(tables: Tables, session: Session, event: Ack | Nack) -> bool:
     """Whether a range may be another: it begins or ends with one of two copies, or with what was sent again after a
-    rollback. In front of that came whatever its session holds.
+    rollback. In front of that came whatever its session holds. (Also a NACK is of a range: STOMP 1.2, "NACK".)
     """
+    ranged = event.mode == "cumulative" if isinstance(event, Ack) else session.ack == "client"
+    if not ranged:
+        return False
     for earlier in session.deliveries if session.resent else ():
         if earlier.state == HELD and earlier.event.message not in event.messages:
             settle(tables, earlier, DOUBTFUL)

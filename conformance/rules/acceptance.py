@@ -103,7 +103,8 @@ def hellos(facts: Facts) -> list[Request | ProbeEvent]:
 def whoever_says_hello_is_let_in(facts: Facts, row: Request | ProbeEvent) -> Findings:
     """Whoever connects as the protocol says is let in, at any time."""
     if isinstance(row, Request):
-        yield from _accepted(facts, row)
+        if not facts.crashes:  # who has gone lets nobody in, and it is seen later than it was (GEN-090)
+            yield from _accepted(facts, row)
     elif row.heard.welcome_ns is not None:
         yield held("accepted", "a raw peer")
     elif row.heard.refused and all(0 <= ms <= _PERIOD_MAX_MS for ms in row.said.offer_ms):

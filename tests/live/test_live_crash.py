@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from brokerproof.conformance.brokers import make_adapter
 from brokerproof.conformance.brokers.reference import ReferenceAdapter
+from brokerproof.conformance.experiment.configuration import BrokerSpec
 from brokerproof.conformance.experiment.history import Crash, Send
-from brokerproof.conformance.experiment.steps import AnyStep, Operate, Probe, Settle
+from brokerproof.conformance.experiment.steps import AnyStep, Operate, Probe, Restart, Settle
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
+from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.rules.judge import judge_history
+from brokerproof.conformance.running.live import run_all
 from brokerproof.conformance.worlds.live.world import LiveWorld
 from tests.live.bench import activemq, events, make_laboratory, program
 
@@ -42,3 +46,31 @@ def test_a_process_that_ends_by_itself_is_a_crash(broker: str, then: AnyStep, tm
     assert verdicts["GEN-090"].verdict is VerdictKind.VIOLATED
     assert verdicts["GEN-090"].outcome == "crashed"
     assert verdicts["GEN-091"].verdict is not VerdictKind.VIOLATED
+
+
+PROFILE = """
+name = "mine"
+[start]
+command = ["sh", "-c", 'test -e "$0/again" && echo what is this && exit 3; touch "$0/again"; exec "$@"', "{data}",
+  "{python}", "-m", "brokerproof.reference_broker.server", "--port", "{port.stomp}"]
+ready = { log = "listening on stomp" }
+restart = true
+[endpoints]
+stomp = { url = "stomp://127.0.0.1:{port.stomp}" }
+[promises]
+capabilities = ["persistent"]
+"""
+
+
+def test_a_broker_that_does_not_come_back_over_its_own_data_has_crashed(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PROFILE, encoding="utf-8")
+    adapter = make_adapter(str(tmp_path / "mine.toml"))
+    played = program(SendStep(), Restart(how="kill"), SendStep(), Settle(), broker=BrokerSpec(persistent=True))
+    (result,) = run_all(adapter, [("again", adapter.cast(played))], tuple(default_catalogue().select(None)))
+    assert (result.problem, result.not_run) == ("", "")
+    found = {verdict.requirement: verdict for verdict in result.verdicts}
+    assert (found["GEN-090"].verdict, found["GEN-090"].outcome) == (VerdictKind.VIOLATED, "crashed")
+    assert [one for one in found if found[one].verdict is VerdictKind.VIOLATED] == ["GEN-090"]
+    assert result.history is not None
+    (crash,) = events(result.history, Crash)
+    assert "what is this" in crash.evidence

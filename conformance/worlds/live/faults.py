@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from brokerproof.chaos.processes import ProcessDiedAtStart
 from brokerproof.chaos.scarcity import Descriptors, Disk, Memory, Processor
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.history import Fault
@@ -199,7 +200,15 @@ class Faults:
         hosts = self.hosts
         there = [name for name in hosts.agents if hosts.broker_of(self._state.client(name)) == broker]
         connected = [hosts.agents[name] for name in there if hosts.agents[name].connected]
-        evidence = hosts.endpoints[broker].restart(how)
+        before = hosts.endpoints[broker].process()
+        try:
+            evidence = hosts.endpoints[broker].restart(how)
+        except ProcessDiedAtStart:
+            # What it finds there is what it had left.
+            after = hosts.endpoints[broker].process()
+            if before is None or after is None or after.pid == before.pid or not hosts.has_crashed(0, broker):
+                raise
+            return {"pid_before": before.pid, "pid_after": after.pid}
         if evidence is None:
             raise NotOfferedError("this broker is not ours to restart")
         hosts.crashed = [name for name in hosts.crashed if name != broker]

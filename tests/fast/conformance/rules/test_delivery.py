@@ -54,6 +54,8 @@ def test_what_was_rolled_back_may_be_sent_again() -> None:
     # A range in the next transaction covers what came before it, whatever the client believes.
     ranged = sent_again().begin("c0", "c0/tx2").ack("c0/1", "p0/1", tx="c0/tx2", mode="cumulative")
     assert kind(ranged.abort("c0", "c0/tx2").arrive("c0/1", "p0/2", redelivered=True), "GEN-002") is not FAILS
+    rejected = sent_again().begin("c0", "c0/tx2").nack("c0/1", "p0/1", tx="c0/tx2")
+    assert kind(rejected.abort("c0", "c0/tx2").arrive("c0/1", "p0/2", redelivered=True), "GEN-002") is not FAILS
     refused = sent_again().ack("c0/1", "p0/1", result="fail")
     assert refused.verdicts("GEN-102")["GEN-102"].verdict is not FAILS
     assert kind(sent_again().leave("c0/1").drain("q0").end(), "GEN-001") is FAILS

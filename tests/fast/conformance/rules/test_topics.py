@@ -214,6 +214,17 @@ def test_another_wish_begins_anew(change: dict[str, object]) -> None:
     assert outcome(story.arrive("c0/2", "p0/1"), "GEN-043") == (FAILS, "retroactive")
 
 
+@pytest.mark.parametrize("change", [{"no_local": True}, {"selector": "kind = 'a'"}])
+def test_nobody_need_begin_anew_who_does_not_claim_what_jms_says(change: dict[str, object]) -> None:
+    """STOMP knows no durable subscriptions; somebody's broker keeps the backlog when only no-local changes."""
+    story = Story("live").connect("p0").connect("c0")
+    words = [word for word in story.header.capabilities if word != "jms-semantics"]
+    story.header = msgspec.structs.replace(story.header, capabilities=words)
+    story.durable("c0/1").send("p0/1", "t0", headers={"kind": "a"}).arrive("c0/1", "p0/1").leave("c0/1")
+    story.durable("c0/2", **change).arrive("c0/2", "p0/1", redelivered=True)
+    assert FAILS not in [kind(story, name) for name in ("GEN-042", "GEN-043", "RDL-001")]
+
+
 def test_the_same_wish_goes_on() -> None:
     assert kind(away().arrive("c0/2", "p0/1"), "GEN-043") is HOLDS
 
