@@ -78,6 +78,8 @@ class Wire:
         self.coming: dict[str, bool] = {}
         #: A connection more, of JMS's other façade, if a producer of that was asked for.
         self.other: Any = None
+        #: JMSContexts made of it: the connection ends with the last of them (Jakarta Messaging 3.1, JMSContext.close).
+        self.contexts: list[Any] = []
         self.heard_ns = time.monotonic_ns()
         #: We are the ones who end it.
         self.leaving = False
@@ -336,7 +338,7 @@ def within(deadline_ms: int, call: Callable[[], dict[str, object]]) -> dict[str,
 
 def close_quietly(wire: Wire) -> None:
     """All that it has."""
-    for connection in (wire.connection, wire.other):
+    for connection in (*wire.contexts, wire.connection, wire.other):
         try:
             if connection is not None:
                 connection.close()

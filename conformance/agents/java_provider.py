@@ -225,6 +225,7 @@ class ProviderLibrary(JavaLibrary):
         if self._provider.facade == "context":
             context = wire.connection.createContext(number)
             context.createBytesMessage()  # it opens its session when it is first used
+            wire.contexts.append(context)
             return context
         return wire.connection.createSession(mode == TRANSACTED, number)
 

@@ -15,12 +15,12 @@ from brokerproof.conformance.brokers.profiled import ProfileAdapter
 from brokerproof.conformance.cli import main
 from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.configuration import BrokerSpec, HostSpec
-from brokerproof.conformance.experiment.destinations import queues
+from brokerproof.conformance.experiment.destinations import queues, topics
 from brokerproof.conformance.experiment.exits import OK, USAGE, VIOLATED
 from brokerproof.conformance.experiment.history import Send
 from brokerproof.conformance.experiment.history import Subscribe as Subscribed
 from brokerproof.conformance.experiment.program import FORMAT, Program
-from brokerproof.conformance.experiment.steps import AnyStep, Leave, Subscribe, Take
+from brokerproof.conformance.experiment.steps import AnyStep, Disconnect, Leave, Subscribe, Take
 from brokerproof.conformance.experiment.steps import Send as SendStep
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from brokerproof.conformance.requirements.catalogue import default_catalogue
@@ -107,6 +107,21 @@ def test_an_agent_lets_go_of_connections_that_are_no_more(broker: str) -> None:
     assert (result.problem, result.not_run) == ("", "")
     assert result.history is not None
     assert len([event for event in result.history.events if isinstance(event, Subscribed)]) > 100
+
+
+@pytest.mark.parametrize("broker", at_night(["artemis-jms", "artemis-qpid-jms"], but=["artemis-jms"]))
+def test_a_host_that_says_goodbye_is_gone(broker: str) -> None:
+    """A connection of JMSContexts ends with the last of them; till then nobody else may have its client id."""
+    adapter = provider(broker)
+    hosts = [HostSpec("b", "broker"), HostSpec("c0", "client", "jms")]
+    there: list[AnyStep] = [Subscribe(durable="d"), SendStep(), Take()]
+    steps: list[AnyStep] = [*there, Disconnect(), *there, Disconnect(), *there]
+    program = Program(FORMAT, BrokerSpec(), hosts, [], topics("t0"), steps)
+    (result,) = run_all(adapter, [("again", adapter.cast(program))], tuple(default_catalogue().select(None)))
+    assert (result.problem, result.not_run) == ("", "")
+    found = {one.requirement: one.verdict for one in result.verdicts}
+    assert VerdictKind.VIOLATED not in found.values()
+    assert found["GEN-106"] is VerdictKind.SATISFIED
 
 
 PROFILE = """
