@@ -67,7 +67,7 @@ def settled_stays_away(facts: Facts, copy: Copy) -> Findings:
 def stays_away(facts: Facts, copy: Copy) -> Findings:
     """The same for a copy of any kind."""
     for place, delivery in enumerate(copy.deliveries):
-        down = down_after(facts, _settled_ns(facts, delivery))
+        down = down_after(facts, _settled_ns(facts, delivery)) or _stopped_knowing(facts, delivery)
         if down is None:
             continue
         for later in copy.deliveries[place + 1 :]:
@@ -91,6 +91,23 @@ def _settled_ns(facts: Facts, delivery: Delivery) -> int:
         return rest_after(facts, settlement.t1) if facts.simulated else NEVER
     transaction = facts.transactions[settlement.tx]
     return transaction.end.t1 if transaction.committed and transaction.end is not None else NEVER
+
+
+def _stopped_knowing(facts: Facts, delivery: Delivery) -> Event | None:
+    """A stop, no kill, before which the figures of a broker that confirms no acknowledgement had said that nothing was
+    there any more: it had been told, and had the time to write that down.
+    """
+    settlement = delivery.settlement
+    if facts.simulated or not isinstance(settlement, Ack) or settlement.result != "ok" or settlement.tx is not None:
+        return None
+    if delivery.session.traits.awaits_receipt or not settled(facts, delivery):
+        return None
+    for reading in delivery.dest.readings:
+        event = reading.event
+        if event.seq > settlement.seq and event.at_rest and event.size == event.in_flight == 0 and not event.scheduled:
+            down = down_after(facts, event.t1)
+            return None if down is None or is_kill(down) else down
+    return None
 
 
 def all_persistent(facts: Facts) -> list[list[Copy]]:

@@ -77,6 +77,21 @@ def test_an_acknowledgement_after_the_restart_says_nothing_of_it() -> None:
     assert kind(story, "GEN-081") is SILENT
 
 
+@pytest.mark.parametrize(
+    ("how", "size", "expected"), [("stop", 0, FAILS), ("stop", 1, SILENT), ("kill", 0, SILENT), ("stop", None, SILENT)]
+)
+def test_what_is_not_confirmed_is_settled_once_the_brokers_figures_say_so(
+    how: str, size: int | None, expected: VerdictKind
+) -> None:
+    """AMQP: a disposition has no answer. A stop leaves the time to write down what was counted; a kill does not."""
+    story = Builder("live").connect("p0").connect("c0", awaits_receipt=False).subscribe("c0/1").send("p0/1")
+    story.arrive("c0/1", "p0/1").ack("c0/1", "p0/1")
+    if size is not None:
+        story.rest(size=size, in_flight=size)
+    story.restart(how).drain("q0").arrive("drain/1", "p0/1", redelivered=True)
+    assert kind(story.end(), "GEN-081") is expected
+
+
 # -- GEN-082
 
 
