@@ -118,7 +118,7 @@ def cast(
     turns = itertools.count(zlib.crc32(msgspec.json.encode(program.steps)) if both else 0)
 
     def kept(step: AnyStep) -> AnyStep | None:
-        if isinstance(step, dropped):
+        if isinstance(step, dropped) or (isinstance(step, Probe) and step.via == "openwire" and "jms" not in vias):
             return None
         by_broker = both and isinstance(step, Send) and step.ttl_ms > 0 and next(turns) % 2 == 0
         found = _without(_alive(step, unit_ms, stamps=stamps and not by_broker), capabilities)

@@ -47,23 +47,29 @@ class Figures(ABC):
         assert table is not None, "a profile without them asks nobody"
         self.at = table.at
         self.map = table.map
+        self.broker = table.broker
 
     @abstractmethod
     def ask(self, name: str) -> dict[str, Any] | None:
         """What the broker says of a queue, in its own words; None: nothing. Raises ``OSError`` or ``ProbeError``."""
 
+    def whole(self) -> dict[str, Any] | None:
+        """What it says of itself."""
+        return None
+
     def counters(self, dest: str | None) -> dict[str, int] | None:
-        """Figures of a destination; None: it is no queue, or nobody answers."""
-        if dest is None or not dest.startswith(QUEUE):
+        """Figures of a destination, of the broker if that is None; None: it is no queue, or nobody answers."""
+        if (dest is None and self.broker is None) or (dest is not None and not dest.startswith(QUEUE)):
             return None
         try:
-            told = self.ask(dest.removeprefix(QUEUE))
+            told = self.whole() if dest is None else self.ask(dest.removeprefix(QUEUE))
         except (OSError, ProbeError, ValueError, subprocess.SubprocessError):
             return None
         if told is None:
             return {}
         found: dict[str, int] = {}
-        for ours, theirs in self.map.items():
+        words = self.broker.map if dest is None and self.broker is not None else self.map
+        for ours, theirs in words.items():
             # "MessageCount - ScheduledCount", "acked + expired": a figure may hold more than ours, or less.
             parts = [(sign, told.get(name)) for sign, name in _TERM.findall(f"+ {theirs}")]
             if all(_is_number(figure) for _, figure in parts):
@@ -72,8 +78,15 @@ class Figures(ABC):
 
     def place(self, name: str) -> str:
         """``counters.at`` for a queue. Raises ``UsageError``."""
-        text = filled(self.at, {**self.values, "name": name}, self.located, "counters.at")
-        return revealed(text, self.located, "counters.at")
+        return self._filled(self.at, "counters.at", name=name)
+
+    def place_of_broker(self) -> str:
+        """``counters.broker.at``. Raises ``UsageError``."""
+        assert self.broker is not None, "else nobody asks"
+        return self._filled(self.broker.at, "counters.broker.at")
+
+    def _filled(self, text: str, line: str, **more: str) -> str:
+        return revealed(filled(text, {**self.values, **more}, self.located, line), self.located, line)
 
     def close(self) -> None:  # noqa: B027 - few kinds keep a connection
         """Hang up."""
@@ -121,8 +134,10 @@ class HttpFigures(Figures):
     """
 
     def ask(self, name: str) -> dict[str, Any] | None:
-        text = _page(self.place(quote(name, safe="")))
-        return None if text is None else flat(json.loads(text))
+        return _object(self.place(quote(name, safe="")))
+
+    def whole(self) -> dict[str, Any] | None:
+        return _object(self.place_of_broker())
 
 
 class PrometheusFigures(Figures):
@@ -141,9 +156,13 @@ class CommandFigures(Figures):
     """``command``: ``at`` is a command that prints one JSON object, or a line ``figure value`` for each figure."""
 
     def ask(self, name: str) -> dict[str, Any] | None:
-        argv = [
-            filled(word, {**self.values, "name": name}, self.located, "counters.at") for word in shlex.split(self.at)
-        ]
+        return self._printed([self._filled(word, "counters.at", name=name) for word in shlex.split(self.at)])
+
+    def whole(self) -> dict[str, Any] | None:
+        assert self.broker is not None, "else nobody asks"
+        return self._printed([self._filled(word, "counters.broker.at") for word in shlex.split(self.broker.at)])
+
+    def _printed(self, argv: list[str]) -> dict[str, Any]:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
         text = done.stdout.strip()
         if text.startswith("{"):
@@ -160,6 +179,12 @@ KINDS: dict[str, Callable[[Located, Mapping[str, str], Access], Figures]] = {
     "prometheus": PrometheusFigures,
     "command": CommandFigures,
 }
+
+
+def _object(url: str) -> dict[str, Any] | None:
+    """The one object of a page, its fields by their paths; None: there is no such page. Raises ``OSError``."""
+    text = _page(url)
+    return None if text is None else flat(json.loads(text))
 
 
 def _page(url: str) -> str | None:

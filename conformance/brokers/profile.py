@@ -20,6 +20,7 @@ import msgspec
 
 from brokerproof.chaos.brokers.archives import FORMS, is_wanted
 from brokerproof.conformance.brokers.apart import Letters
+from brokerproof.conformance.brokers.figures import Counters, mistakes
 from brokerproof.conformance.brokers.switches import BESIDE
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.nearest import suggestion
@@ -29,12 +30,6 @@ from brokerproof.conformance.requirements.catalogue import PROFILES, default_cat
 FORMAT = "brokerproof/broker/1"
 #: What begins the name of a Python class in a profile: ``python:module:Class``.
 PYTHON = "python:"
-#: Figures of a history, so that a word of ``counters.map`` can be checked.
-FIGURES = (
-    *("size", "in_flight", "enqueued", "dequeued", "dispatched", "acknowledged", "wasted", "expired", "scheduled"),
-    "consumers",
-    *("memory_percent", "memory_bytes", "memory_limit_bytes", "cursor_percent", "blocked_sends"),
-)
 #: Capability -> the words of the headers that ask for it, or answer.
 _ASKED_BY = {
     "broker-ttl": ["life"],
@@ -167,14 +162,6 @@ class Names(_Table, frozen=True):
     amqp091: WireNames = DEFAULTS["amqp091"]
     mqtt: WireNames = DEFAULTS["mqtt"]
     jms: WireNames = DEFAULTS["jms"]
-
-
-class Counters(_Table, frozen=True):
-    """Where figures come from, and what they are called there."""
-
-    kind: str
-    at: str = ""
-    map: dict[str, str] = {}
 
 
 class OperatorAt(_Table, frozen=True):
@@ -403,10 +390,8 @@ def _check(located: Located) -> None:
     _check_names(located)
     _check_named(located)
     _check_operations(located)
-    for word in profile.counters.map if profile.counters is not None else ():
-        if word not in FIGURES:
-            near = suggestion(word, FIGURES)
-            raise located.wrong(f"counters.map.{word}", f"no figure of ours; {near}known: {', '.join(FIGURES)}")
+    for line, text in mistakes(profile.counters) if profile.counters is not None else ():
+        raise located.wrong(line, text)
     start = profile.start
     for name, text in start.get.items() if start is not None else ():
         if not is_wanted(text):

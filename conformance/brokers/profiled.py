@@ -87,7 +87,9 @@ class ProfileEndpoint(Endpoint):
         return self._adapter.words(via)
 
     def counters(self, dest: str | None) -> dict[str, int] | None:
-        return None if self._figures is None else self._figures.counters(dest)
+        # What others use, or have used, has figures of more than this run.
+        own = self._server is not None and self._server.alone and self._server.runs == 1
+        return None if self._figures is None or (dest is None and not own) else self._figures.counters(dest)
 
     def read_clock(self) -> ClockReading | None:
         access = self._adapter.over_stomp(self._server)
@@ -262,7 +264,7 @@ class ProfileAdapter(Adapter):
         words |= promising.implied(profile, words, self._plays.values(), self.found if self._is_probed() else None)
         if profile.counters is not None:
             words |= {"counters"} | ({"counts-when-assigned"} if promising.counts_early(promises) else set())
-            if {"memory_percent", "memory_bytes"} & set(profile.counters.map):
+            if {"memory_percent", "memory_bytes"}.intersection(profile.counters.words().values()):
                 words.add("memory-counters")
         words |= {"restart"} if profile.restarts else set()
         words |= {"operator"} if self.operations else set()

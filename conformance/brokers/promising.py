@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from brokerproof.conformance.agents.kinds import STOMP
 from brokerproof.conformance.brokers.casting import IMPLIES
+from brokerproof.conformance.brokers.profile import PYTHON, Profile, Promises
 from brokerproof.conformance.brokers.switches import BY_SETTING
 from brokerproof.conformance.experiment.wire_names import Saying
 
 if TYPE_CHECKING:
     from brokerproof.conformance.brokers.probing import Found
-    from brokerproof.conformance.brokers.profile import Profile, Promises
     from brokerproof.conformance.requirements.catalogue import Requirement
 
 #: Protocol -> the requirement profiles that whoever speaks it claims.
@@ -38,6 +38,15 @@ _NUMBERS: Final = "numeric-selectors"
 #: A message arrives with the timestamp that it was sent with, or the delivery mode.
 _TIMESTAMP: Final = "TSP-007"
 _MODE: Final = "GEN-131"
+#: A consumer is answered before it is given anything.
+_ANSWER: Final = "PRE-009"
+#: Requirement -> the figures of queues that it is about; those about the broker's own.
+_FIGURES: Final = {
+    "INF-019": ("wasted",),
+    "INF-021": ("dispatched", "acknowledged", "wasted"),
+    "DLY-037": ("scheduled",),
+}
+_FIGURES_OF_BROKER: Final = ("INF-024", "MEM-002", "MEM-006")
 #: A consumer rejects.
 _REJECTION: Final = "GEN-103"
 #: Requirements about frames of STOMP.
@@ -106,6 +115,8 @@ def untold(profile: Profile, found: Found | None, protocols: Collection[str]) ->
     """
     stomp = "stomp" in protocols or profile.endpoints.stomp is not None
     said = {} if stomp else dict.fromkeys(_OF_STOMP, "it is about STOMP, and no endpoint speaks that")
+    said |= {_ANSWER: "no protocol says that an answer comes before what follows it: judged in virtual time"}
+    said |= _uncounted(profile)
     if protocols and set(protocols) <= {"jms", "mqtt"}:
         said[_REJECTION] = "neither JMS nor MQTT knows a rejection"
     if set(protocols) == {"mqtt"}:
@@ -117,6 +128,21 @@ def untold(profile: Profile, found: Found | None, protocols: Collection[str]) ->
     if "persistent" not in found.capabilities:
         said[_MODE] = "names.stomp.headers persistent: what arrives does not say it"
     return said
+
+
+def _uncounted(profile: Profile) -> dict[str, str]:
+    """Requirements about figures that nobody tells."""
+    counters = profile.counters
+    if counters is None or counters.kind.startswith(PYTHON):  # a class of its own may tell anything
+        return {}
+    found = {}
+    for name, words in _FIGURES.items():
+        if missing := [word for word in words if word not in counters.map]:
+            found[name] = f"[counters] map tells no {' and no '.join(missing)}"
+    if counters.broker is None:
+        why = "[counters] broker is missing: nobody tells figures of it as a whole"
+        found |= dict.fromkeys(_FIGURES_OF_BROKER, why)
+    return found
 
 
 def _is_set(profile: Profile, requirement: Requirement) -> bool:

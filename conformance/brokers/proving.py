@@ -342,9 +342,17 @@ def _counters(adapter: ProfileAdapter, *, held: bool = True) -> Proof:
             proof = counted(figures, QUEUE + name, lambda number: line.send(place, f"{number}"))
             if held and proof.state == "ok":
                 with Line(running.access) as holder:
-                    proof = _counted_while_held(figures, QUEUE + name, holder, place) or proof
+                    proof = _counted_while_held(figures, QUEUE + name, holder, place) or _whole(figures) or proof
         _empty(line, place, 100)
     return proof
+
+
+def _whole(figures: Figures) -> Proof | None:
+    """What is wrong with the figures of the broker as a whole; None: nothing, or they are not promised."""
+    words = figures.broker.map if figures.broker is not None else {}
+    told = figures.counters(None) or {}
+    missing = [word for word in words if word not in told]
+    return Proof("counters.broker", "wrong", f"they are {told}: {', '.join(missing)} {_UNTOLD}") if missing else None
 
 
 def counted(figures: Figures, queue: str, send: Callable[[int], None]) -> Proof:

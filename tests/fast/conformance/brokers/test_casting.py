@@ -51,6 +51,13 @@ def test_wildcards_may_cover_topics_only() -> None:
     assert covers() == [False, False]
 
 
+@pytest.mark.parametrize(("vias", "played"), [(["stomp"], 1), (["stomp", "jms"], 2)])
+def test_a_hello_of_openwire_is_said_where_somebody_speaks_it(vias: list[str], played: int) -> None:
+    """At a port of another protocol it is noise, and who waits for its end tolerates nothing."""
+    found = cast(program({"do": "probe", "hello": "bad"}, {"do": "probe", "hello": "bad", "via": "openwire"}), [], vias)
+    assert len(found.steps) == 1 + played
+
+
 def test_a_broker_may_take_no_acknowledgements_of_its_browsers() -> None:
     browser = {"do": "subscribe", "host": 1, "browser": True, "ack": "client"}
     asked = program(browser, {**browser, "browser": False})

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from brokerproof.conformance.brokers.base import Access
-from brokerproof.conformance.brokers.counters import Figures
+from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.profile import parse_profile
+from brokerproof.conformance.experiment.exits import UsageError
 
 TEXT = """
 name = "b"
@@ -28,3 +31,34 @@ def test_a_figure_may_be_a_difference_and_what_is_not_told_is_absent() -> None:
     figures = Told(parse_profile(TEXT, "b.toml", Path("/nowhere")), {}, Access(port=1))
     assert figures.counters("queue://q0") == {"size": 3, "in_flight": 1}
     assert figures.counters("topic://t0") is None
+
+
+def told(counters: str) -> Figures:
+    """What a file's ``[counters]`` say, by their own kind."""
+    text = f'name = "b"\n[endpoints]\nstomp = {{ url = "stomp://127.0.0.1:1" }}\n[counters]\n{counters}'
+    located = parse_profile(text, "b.toml", Path("/nowhere"))
+    assert located.profile.counters is not None
+    return KINDS[located.profile.counters.kind](located, {"port.admin": "17"}, Access(port=1))
+
+
+def test_the_broker_as_a_whole_is_asked_at_a_place_of_its_own() -> None:
+    figures = told(
+        'kind = "command"\nat = "echo size {name}"\nmap = { size = "size" }\n'
+        """broker = { at = "printf 'bytes %s\\\\nspare 1' {port.admin}", map = { memory_bytes = "bytes - spare" } }"""
+    )
+    assert figures.counters(None) == {"memory_bytes": 16}
+    assert figures.counters("queue://17") == {"size": 17}
+    assert told('kind = "command"\nat = "echo size 1"\nmap = { size = "size" }').counters(None) is None
+
+
+@pytest.mark.parametrize(
+    ("counters", "line"),
+    [
+        ('kind = "http"\nmap = { sise = "a" }', "counters.map.sise"),
+        ('kind = "http"\nbroker = { at = "http://b", map = { sise = "a" } }', "counters.broker.map.sise"),
+        ('kind = "prometheus"\nbroker = { at = "http://b", map = { size = "a" } }', "counters.broker"),
+    ],
+)
+def test_a_figure_that_nobody_knows_is_named(counters: str, line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        told(counters)
