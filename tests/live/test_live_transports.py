@@ -33,13 +33,13 @@ def played(broker: str, program: str | Program) -> tuple[History, Known]:
         pytest.skip(f"{broker}: {error}")
 
 
-def check(program: Program, history: History, known: Known) -> None:
-    """Everything arrived, nothing is violated that is not known of the broker."""
+def check(program: Program, history: History, known: Known, name: str = "") -> None:
+    """Everything arrived, nothing is violated that is not known of the broker in the program of that name."""
     sent = {event.message for event in history.events if isinstance(event, Send)}
     came = {event.message for event in history.events if isinstance(event, Arrive)}
     assert sent
     assert sent == came
-    verdicts, _stale = apply_known("", program, judge_history(history), known)
+    verdicts, _stale = apply_known(name, program, judge_history(history), known)
     assert not [v.text for v in verdicts if v.verdict is VerdictKind.VIOLATED]
 
 
@@ -53,7 +53,7 @@ def check(program: Program, history: History, known: Known) -> None:
     ],
 )
 def test_a_broker_over_its_own_protocol(broker: str, program: str) -> None:
-    check(programs()[program], *played(broker, program))
+    check(programs()[program], *played(broker, program), program)
 
 
 def test_a_broker_written_in_python() -> None:
