@@ -353,7 +353,7 @@ class ProviderLibrary(JavaLibrary):
         assert isinstance(consumer, Asking)
         consumer.ask(wait_ms)
         message, token = consumer.answer() if consumer.answered(wait_ms + GRACE_MS) else (None, "")
-        return message, {"message": token or None, "answered": message is not None}
+        return message, {"message": None if message is None else token, "answered": message is not None}
 
     def _told_of(self, message: Any) -> dict[str, Any]:
         def text(name: str) -> str | None:

@@ -70,9 +70,8 @@ def text() -> str:
     """The page."""
     asking = dict[str, list[str]]()
     for requirement in default_catalogue():
-        for need in requirement.needs:
-            for word in need.split(" or "):
-                asking.setdefault(word, []).append(requirement.id)
+        for word in requirement.words():
+            asking.setdefault(word, []).append(requirement.id)
     rows = [
         f"| `{word}` | {one.means} | {one.by} | {one.over or _played(word)} | {_asked(asking.get(word, []))} |"
         for word, one in capabilities().items()

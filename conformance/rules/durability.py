@@ -67,7 +67,7 @@ def settled_stays_away(facts: Facts, copy: Copy) -> Findings:
 def stays_away(facts: Facts, copy: Copy) -> Findings:
     """The same for a copy of any kind."""
     for place, delivery in enumerate(copy.deliveries):
-        down = down_after(facts, _settled_ns(facts, delivery)) or _stopped_knowing(facts, delivery)
+        down = _down_knowing(facts, delivery)
         if down is None:
             continue
         for later in copy.deliveries[place + 1 :]:
@@ -78,36 +78,25 @@ def stays_away(facts: Facts, copy: Copy) -> Findings:
             yield held("stays-away", f"the broker was {'killed' if is_kill(down) else 'stopped'}")
 
 
-def _settled_ns(facts: Facts, delivery: Delivery) -> int:
-    """When the broker had confirmed its acknowledgement; ``NEVER``: not for certain. Our own has written down what it
-    was told when nothing moves any more, confirmed or not.
+def _down_knowing(facts: Facts, delivery: Delivery) -> Event | None:
+    """The first time that the broker went down after it had confirmed the acknowledgement; None: nobody knows of one.
+    Our own has written down what it was told when nothing moves any more, confirmed or not. Another that confirms none
+    has been told once its figures say that nothing is there any more; a stop leaves it the time to write that down.
     """
     settlement = delivery.settlement
     if not isinstance(settlement, Ack) or settlement.result != "ok" or not settled(facts, delivery):
-        return NEVER
-    if settlement.tx is None:
-        if delivery.session.traits.awaits_receipt:
-            return settlement.t1
-        return rest_after(facts, settlement.t1) if facts.simulated else NEVER
-    transaction = facts.transactions[settlement.tx]
-    return transaction.end.t1 if transaction.committed and transaction.end is not None else NEVER
-
-
-def _stopped_knowing(facts: Facts, delivery: Delivery) -> Event | None:
-    """A stop, no kill, before which the figures of a broker that confirms no acknowledgement had said that nothing was
-    there any more: it had been told, and had the time to write that down.
-    """
-    settlement = delivery.settlement
-    if facts.simulated or not isinstance(settlement, Ack) or settlement.result != "ok" or settlement.tx is not None:
         return None
-    if delivery.session.traits.awaits_receipt or not settled(facts, delivery):
-        return None
-    for reading in delivery.dest.readings:
-        event = reading.event
-        if event.seq > settlement.seq and event.at_rest and event.size == event.in_flight == 0 and not event.scheduled:
-            down = down_after(facts, event.t1)
-            return None if down is None or is_kill(down) else down
-    return None
+    if settlement.tx is not None:
+        transaction = facts.transactions[settlement.tx]
+        return down_after(facts, transaction.end.t1) if transaction.committed and transaction.end is not None else None
+    if delivery.session.traits.awaits_receipt:
+        return down_after(facts, settlement.t1)
+    if facts.simulated:
+        return down_after(facts, rest_after(facts, settlement.t1))
+    rests = [one.event for one in delivery.dest.readings if one.event.at_rest and one.event.seq > settlement.seq]
+    gone = next((one for one in rests if one.size == one.in_flight == 0 and not one.scheduled), None)
+    down = None if gone is None else down_after(facts, gone.t1)
+    return None if down is None or is_kill(down) else down
 
 
 def all_persistent(facts: Facts) -> list[list[Copy]]:

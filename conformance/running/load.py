@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-#: Threads of the machine that run or wait for a processor, for each of its processors, beyond which no program begins;
-#: so many run whatever the load is.
+#: With more threads of the machine that run or wait, for each of its processors, no program begins.
 RUNNABLE_MAX: Final = 4
+#: So many programs run whatever the load is.
 LEAST: Final = 3
 _LOOK_S: Final = 0.1
 #: What is looked at is the mean of about so long.

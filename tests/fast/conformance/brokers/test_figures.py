@@ -10,6 +10,8 @@ import pytest
 from brokerproof.conformance.brokers.base import Access
 from brokerproof.conformance.brokers.counters import KINDS, Figures
 from brokerproof.conformance.brokers.profile import parse_profile
+from brokerproof.conformance.brokers.promising import untold
+from brokerproof.conformance.brokers.proving import _whole
 from brokerproof.conformance.experiment.exits import UsageError
 
 TEXT = """
@@ -62,3 +64,27 @@ def test_the_broker_as_a_whole_is_asked_at_a_place_of_its_own() -> None:
 def test_a_figure_that_nobody_knows_is_named(counters: str, line: str) -> None:
     with pytest.raises(UsageError, match=line):
         told(counters)
+
+
+def test_a_figure_of_the_broker_that_nobody_tells_is_wrong() -> None:
+    counters = 'kind = "command"\nat = "echo size 1"\nmap = { size = "size" }\n'
+    assert _whole(told(counters)) is None
+    assert _whole(told(counters + 'broker = { at = "echo bytes 7", map = { memory_bytes = "bytes" } }')) is None
+    proof = _whole(told(counters + 'broker = { at = "echo bytes 7", map = { memory_bytes = "octets" } }'))
+    assert proof is not None
+    assert (proof.line, proof.state) == ("counters.broker", "wrong")
+    assert "memory_bytes" in proof.text
+
+
+@pytest.mark.parametrize(
+    ("more", "missing"),
+    [
+        ("", {"INF-019", "INF-021", "INF-024", "MEM-002", "MEM-006", "DLY-037"}),
+        ('broker = { at = "b", map = { size = "n" } }\n', {"INF-019", "INF-021", "DLY-037"}),
+    ],
+)
+def test_what_nobody_tells_does_not_apply_and_says_so(more: str, missing: set[str]) -> None:
+    profile = told(f'kind = "http"\nat = "a"\nmap = {{ size = "n" }}\n{more}').located.profile
+    said = untold(profile, None, ["stomp"])
+    assert {name for name, why in said.items() if why.startswith("[counters]")} == missing
+    assert "wasted" in said["INF-019"]

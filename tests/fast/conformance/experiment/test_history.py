@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from brokerproof.conformance.brokers.translation import CAPABILITIES
-from brokerproof.conformance.commands.capabilities import capabilities
 from brokerproof.conformance.experiment.history import FORMAT, Event, json_schemas
 from brokerproof.conformance.experiment.history_file import HistoryError, parse_history, read_history
 from brokerproof.conformance.running.engine import run_seed
@@ -49,11 +47,6 @@ def test_the_document_names_every_kind_and_field() -> None:
         tag = str(kind.__struct_config__.tag)
         missing = [name for name in kind.__struct_fields__ if name not in everybody and f"`{name}`" not in rows[tag]]
         assert missing == [], tag
-
-
-def test_every_capability_of_the_reference_broker_is_explained() -> None:
-    assert "capabilities.md" in DOCUMENT
-    assert set(CAPABILITIES) <= set(capabilities())
 
 
 def test_every_line_fits_the_published_schema() -> None:
