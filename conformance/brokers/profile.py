@@ -382,7 +382,7 @@ def _check(located: Located) -> None:
             raise located.wrong(
                 "promises.profiles", f"{name!r} is none; {suggestion(name, PROFILES)}known: {', '.join(PROFILES)}"
             )
-    known = {*(need for one in default_catalogue() for need in one.needs), *BESIDE}
+    known = {*BESIDE}.union(*(one.words() for one in default_catalogue()))
     for word in profile.promises.capabilities or ():
         if word not in known:
             text = f"nothing needs {word!r}; {suggestion(word, known)}known: {', '.join(sorted(known))}"

@@ -111,13 +111,18 @@ def undisturbed(tables: Tables, session: Session) -> bool:
     return drain is not None and session.end == "close" and leaving_ns(session) >= drain.t0
 
 
+def asks(session: Session) -> bool:
+    """Whether a consumer is given only what it asks for, one at a time."""
+    return session.prefetch == 0 and not session.auto
+
+
 def roomy_ns(tables: Tables, session: Session) -> list[int]:
     """Instants, rising, at which nothing was moving while a session was there and had room, or from which on one that
     asks did so long in vain, for certain: all that it was owed by then had reached it.
     """
     if not session.known or session.event is None:
         return []
-    if session.prefetch == 0 and not session.auto:
+    if asks(session):
         return [poll.t0 for poll in tables.polls if poll.consumer == session.name and asked_in_vain(tables, poll)]
     rooms = session.rooms_ns[bisect_left(session.rooms_ns, session.event.t1) :]
     if len(session.deliveries) < session.least:
@@ -148,11 +153,11 @@ def asked_in_vain(tables: Tables, poll: Poll) -> bool:
     return waited and not kept_off
 
 
-def unseen_ns(tables: Tables) -> int:
-    """How long what is published may be on its way in real time, where nobody counts it and all looks at rest: a topic
-    is not read.
+def unseen_ns(tables: Tables, session: Session) -> int:
+    """How long what is published may be on its way to a session in real time, where nobody counts it and all looks at
+    rest: a topic is not read. Who asks for messages has asked for that long (``roomy_ns``).
     """
-    return 0 if tables.simulated else tables.declared.lateness_ms * NS_PER_MS
+    return 0 if tables.simulated or asks(session) else tables.declared.lateness_ms * NS_PER_MS
 
 
 def sessions_of(copy: Copy) -> list[Session]:

@@ -61,7 +61,7 @@ def _missed(facts: Facts, session: Session, seen: dict[tuple[str, str], Delivery
             yield held("exactly-once", _readers(came.send))
     if not rests or _is_limited(dest):
         return
-    late_ns = unseen_ns(facts)
+    late_ns = unseen_ns(facts, session)
     for send in facts.published(dest).between(session.opened[1], rests[-1]):
         delivery = seen.get((send.message, dest.name))
         rest_ns = first_from(rests, send.accepted[1])
@@ -97,7 +97,7 @@ def everything_covered(facts: Facts, session: Session) -> Findings:
 
 def _covered(facts: Facts, session: Session, dest: Destination, rests: list[int]) -> Findings:
     from_ns = session.opened[1] if dest.topic or session is not _latest(facts, dest) else 0
-    until_ns, late_ns = scarce_ns(facts, dest), unseen_ns(facts) if dest.topic else 0
+    until_ns, late_ns = scarce_ns(facts, dest), unseen_ns(facts, session) if dest.topic else 0
     for send in facts.published(dest).between(from_ns, rests[-1] - late_ns):
         rest_ns = first_from(rests, send.accepted[1] + late_ns)
         if rest_ns >= until_ns or not owed(facts, send, rest_ns) or not surely_wants(session, send):
@@ -220,7 +220,7 @@ def _newest(facts: Facts, session: Session, limit: int) -> Findings:
     published = facts.published(session.dest)
     # What comes at its time, perhaps more than once, is not counted.
     window = 0 if any(send.timed for send in published.sends) else session.prefetch
-    for send in published.between(session.opened[1], rests[0] - unseen_ns(facts) if rests else -1):
+    for send in published.between(session.opened[1], rests[0] - unseen_ns(facts, session) if rests else -1):
         newest = published.later(send, rests[0]) < limit
         if not owed(facts, send, rests[0]) or not (newest or published.earlier(send, session.opened[0]) < window):
             continue

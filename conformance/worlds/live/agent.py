@@ -13,6 +13,7 @@ Rules
 from __future__ import annotations
 
 import select
+import signal
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -163,10 +164,17 @@ class AgentHost:
         if self.process.wait(STOP_GRACE_MS) is None:
             self.process.kill()
 
-    def kill(self) -> None:
-        """SIGKILL; returns when the kernel says that it is dead."""
+    def kill(self) -> list[AnyAgentEvent]:
+        """SIGKILL; when the kernel says that it is dead, what it had told before and nobody had taken in."""
+        self.process.signal(signal.SIGKILL)
+        self.process.wait(STOP_GRACE_MS)
+        try:
+            told = self.drain()
+        except AgentError:  # nothing: its end comes first
+            told = []
         self.process.kill()
         self.connected = False
+        return told
 
     def _broken(self, text: str) -> AgentError:
         code = self.process.poll()

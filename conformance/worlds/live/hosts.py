@@ -148,8 +148,12 @@ class Hosts:
         return agent
 
     def kill(self, client: ClientState) -> None:
-        """The client's process dies."""
-        self.agents.pop(client.name).kill()
+        """The client's process dies. What it told of until then was, and a broker that had its acknowledgement may
+        forget it.
+        """
+        for event in self.agents[client.name].kill():
+            self._heard(client.name, event)
+        del self.agents[client.name]
 
     def shut(self) -> None:
         """Give everything back; safe to call twice."""
