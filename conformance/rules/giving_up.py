@@ -18,7 +18,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS, RESTART, but
 from brokerproof.conformance.facts.policy import gets_expiration
-from brokerproof.conformance.facts.presence import sessions_of
+from brokerproof.conformance.facts.presence import first_from, roomy_ns, sessions_of
 from brokerproof.conformance.facts.rows import RETURNED, Copy, Delivery, Reading, Transaction
 from brokerproof.conformance.facts.settling import failures
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
@@ -431,7 +431,8 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     """How often at most it was delivered in vain; ``NEVER`` where somebody else than the broker may have given it up.
 
     Where a rejection puts back, each delivery fails once at most, and who left before the drain may have been given it
-    unseen; where losses count, so may who left at its beginning, one after another.
+    unseen; where losses count, so may who left at its beginning, one after another. Not so who had room while nothing
+    moved, some time after the last rejection.
     """
     settlements = [event for one in copy.deliveries for event in one.settlements]
     traits = [session.traits for session in copy.dest.sessions]
@@ -446,4 +447,7 @@ def _in_vain(facts: Facts, copy: Copy) -> int:
     if "requeue" not in facts.header.capabilities or drain is None or unseen or again:
         return NEVER
     until_ns = copy.dead_letters[0].event.t1 if _LOSSES in facts.header.capabilities else drain.t0
-    return len(copy.deliveries) + sum(one.ended_ns < until_ns or not one.known for one in sessions_of(copy))
+    left = [one for one in sessions_of(copy) if one.ended_ns < until_ns or not one.known]
+    back_ns = max(one.settlements[-1].t1 if one.settlements else one.session.ended_ns for one in copy.deliveries)
+    quiet_ns = back_ns + facts.declared.lateness_ms * NS_PER_MS
+    return len(copy.deliveries) + sum(first_from(roomy_ns(facts, one), quiet_ns) == NEVER for one in left)

@@ -45,10 +45,16 @@ def _may_not_count(facts: Facts, delivery: Delivery) -> bool:
     if facts.simulated or delivery.session.client.via == "jms":
         return False
     before = delivery.copy.deliveries[: delivery.copy.deliveries.index(delivery)]
-    ends = [one.session.end for one in before if not isinstance(one.settlement, Nack)]
-    counted = sum(isinstance(one.settlement, Nack) for one in before)
+    rejected = [one for one in before if isinstance(one.settlement, Nack) and _took_place(facts, one.settlement)]
+    ends = [one.session.end for one in before if one not in rejected]
+    counted = len(rejected)
     counted += sum(end in {"drop", "kill"} for end in ends) if facts.promises("losses-count") else 0
     return counted == 0
+
+
+def _took_place(facts: Facts, rejection: Nack) -> bool:
+    """Whether nothing can have undone it: it was made outside of a transaction, or committed."""
+    return rejection.tx is None or facts.transactions[rejection.tx].committed is True
 
 
 def marked_or_not(facts: Facts) -> list[Redelivery]:

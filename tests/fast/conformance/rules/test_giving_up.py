@@ -320,6 +320,15 @@ def test_rejections_count_in_transactions_too(times: int, verdict: VerdictKind, 
     assert kind(story.arrive("drain/2", "p0/1").ack("drain/2", "p0/1").end(), "RDL-026") is verdict
 
 
+@pytest.mark.parametrize(("waited_ms", "expected"), [(5, SILENT), (3000, FAILS)])
+def test_who_had_room_while_nothing_moved_was_not_given_it_unseen(waited_ms: int, expected: VerdictKind) -> None:
+    """Where losses count, who leaves may have been given it once more."""
+    story = rejected(2).wait(waited_ms).rest("q0", size=0, in_flight=0)
+    story.header = msgspec.structs.replace(story.header, capabilities=[*story.header.capabilities, "losses-count"])
+    story.leave("c0/1").drain("q0", DLQ).arrive("drain/2", "p0/1").ack("drain/2", "p0/1")
+    assert kind(story.end(), "RDL-026") is expected
+
+
 def test_a_rejection_without_an_answer_counts_once_it_comes_again() -> None:
     story = rejected(4, answers=False).rest("q0", size=0, in_flight=0).drain("q0", DLQ)
     assert kind(story.arrive("drain/2", "p0/1").ack("drain/2", "p0/1").end(), "RDL-026") is FAILS

@@ -121,6 +121,7 @@ def test_mark_and_count_agree(count: int | None, redelivered: bool, verdict: Ver
         ("stomp", "lose", False, SILENT),
         ("stomp", "lose", True, FAILS),
         ("stomp", "nack", False, FAILS),
+        ("stomp", "nack undone", False, SILENT),
         ("jms", "close", False, FAILS),
     ],
 )
@@ -134,7 +135,8 @@ def test_who_says_goodbye_has_failed_to_process_nothing(
     story.header = msgspec.structs.replace(story.header, capabilities=[*offered, *more])
     story.connect("c0", via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
     ends = {"close": lambda: story.leave("c0/1"), "lose": lambda: story.lose("c0").connect("c0", via),
-            "nack": lambda: story.nack("c0/1", "p0/1")}  # fmt: skip
+            "nack": lambda: story.nack("c0/1", "p0/1"),
+            "nack undone": lambda: story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1").abort("c0")}  # fmt: skip
     ends[left]()
     told = story.subscribe("c0/2").arrive("c0/2", "p0/1", redelivered=True, delivery_count=1)
     assert kind(told, "RDL-008") is verdict

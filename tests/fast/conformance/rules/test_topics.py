@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from brokerproof.conformance.experiment.history import Connect, Unsubscribe
+from brokerproof.conformance.experiment.history import Connect, Poll, Unsubscribe
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import VerdictKind
 from tests.fast.conformance.rules.history_builder import DLQ, EPOCH_MS, Builder, foreign
@@ -317,6 +317,13 @@ def test_a_message_of_a_topic_comes_once() -> None:
 def test_on_a_real_broker_a_message_of_a_topic_may_be_on_its_way(waited_ms: int, expected: VerdictKind) -> None:
     """Two runs of one random program on a busy machine: after a silence of 0.2 s it came 0.6 s later."""
     story = hosts(world="live").subscribe("c0/1", dest="t0").send("p0/1", "t0").wait(waited_ms).rest("t0")
+    assert kind(story, "GEN-004") is expected
+
+
+@pytest.mark.parametrize(("asked_ms", "expected"), [(900, SILENT), (1100, FAILS)])
+def test_who_asks_long_in_vain_was_given_all_before(asked_ms: int, expected: VerdictKind) -> None:
+    story = hosts(world="live").subscribe("c0/1", "t0", prefetch=0).send("p0/1", "t0")
+    story._add(Poll, "c0", asked_ms, consumer="c0/1", timeout_ms=asked_ms)
     assert kind(story, "GEN-004") is expected
 
 
