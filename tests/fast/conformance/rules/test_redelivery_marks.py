@@ -134,9 +134,11 @@ def test_who_says_goodbye_has_failed_to_process_nothing(
     offered = [word for word in story.header.capabilities if word != "losses-count"]
     story.header = msgspec.structs.replace(story.header, capabilities=[*offered, *more])
     story.connect("c0", via).send("p0/1").subscribe("c0/1").arrive("c0/1", "p0/1")
+    # fmt: off
     ends = {"close": lambda: story.leave("c0/1"), "lose": lambda: story.lose("c0").connect("c0", via),
             "nack": lambda: story.nack("c0/1", "p0/1"),
-            "nack undone": lambda: story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1").abort("c0")}  # fmt: skip
+            "nack undone": lambda: story.begin("c0").nack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1").abort("c0")}
+    # fmt: on
     ends[left]()
     told = story.subscribe("c0/2").arrive("c0/2", "p0/1", redelivered=True, delivery_count=1)
     assert kind(told, "RDL-008") is verdict
