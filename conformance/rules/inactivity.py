@@ -40,14 +40,14 @@ class Link:
 
     def __init__(self, facts: Facts, connection: Connection, ends: tuple[MonitorSpec, MonitorSpec]) -> None:
         via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
-        ours, theirs = ends
-        self.connection = connection
+        self.connection, (ours, theirs) = connection, ends
         rate, jitter_ns, traits = facts.rate, connection.jitter_ns, connection.client.traits
         twice, seconds = traits.beats_twice, traits.beats_in_seconds
         self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice, in_seconds=seconds)
         self.broker.close_by(traits.broker_closes_ms)
         own, patience = generation if facts.simulated else "", INTERVALS if seconds else None
-        self.client = Limits(theirs, own, via, rate, jitter_ns, patience, in_seconds=seconds)
+        twice = twice and not seconds  # a library of AMQP 1.0 asks for half of what it waits (2.4.5)
+        self.client = Limits(theirs, own, via, rate, jitter_ns, patience, beats_twice=twice, in_seconds=seconds)
 
     def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
         """(which end, its limits, its close for silence)."""

@@ -457,6 +457,15 @@ def test_heart_beats_of_whole_seconds(closed_ms: float | None, expected: Verdict
     assert kind(story.at(25_000).rest(None).phase("end"), "INA-002") is expected
 
 
+@pytest.mark.parametrize(("period_ms", "expected"), [(3000, FAILS), (800, SILENT)])
+def test_a_client_of_amqp_that_hears_nothing_for_twice_what_it_asked_for(period_ms: int, expected: VerdictKind) -> None:
+    """Nothing is wrong in its direction: the other one is stalled. Of short periods a machine may be the cause."""
+    story = Builder("live", monitor={"c0": MonitorSpec(2 * period_ms, period_ms)}).connect("c0", beats_twice=True)
+    story = story.at(100).stall("c0").at(100 + period_ms)
+    story = story.closed("c0", host="c0", who="client", reason="local-idle-timeout expired")
+    assert kind(story.at(20_000).resume("c0").at(25_000).rest(None).phase("end"), "INA-002") is expected
+
+
 @pytest.mark.parametrize(
     ("closed_ms", "expected"), [(4900, FAILS), (5100, HOLDS), (9000, HOLDS), (9200, FAILS), (None, FAILS)]
 )
