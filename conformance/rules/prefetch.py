@@ -246,9 +246,12 @@ def receipt_comes_first(_facts: Facts, session: Session) -> Findings:
 
 
 def after_rollbacks(facts: Facts) -> list[Session]:
-    """Consumers that acknowledged in transactions that were rolled back, in windows that no library widens."""
+    """Consumers that acknowledged in transactions that were rolled back, in windows that no library widens, and that
+    kept what they held.
+    """
     known = [one for one in facts.rows(sessions) if one.known and not one.auto and not one.traits.widens_window]
-    return [session for session in known if any(one.rollbacks for one in session.deliveries)]
+    kept = [one for one in known if not one.resent and not facts.may_send_again(one)]
+    return [session for session in kept if any(one.rollbacks for one in session.deliveries)]
 
 
 @rule("PRE-010", over=after_rollbacks, handles=KINDS)
