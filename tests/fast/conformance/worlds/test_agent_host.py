@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from brokerproof.chaos.channels import Channel
 from brokerproof.conformance.agents.loop import Agent
-from brokerproof.conformance.agents.protocol import AgentError, Quit
+from brokerproof.conformance.agents.protocol import AgentError, Arrive, Quit
 from brokerproof.conformance.experiment import operations as ops
 from brokerproof.conformance.experiment.destinations import Destinations
 from brokerproof.conformance.worlds.live.agent import AgentHost
@@ -20,8 +21,11 @@ from brokerproof.conformance.worlds.live.offers import needs
 from brokerproof.reference_broker.session.notice import Discarded
 
 
-def host_of(sock: socket.socket) -> AgentHost:
-    process: Any = SimpleNamespace(channel=Channel(sock, "a"), poll=lambda: 0, log_tail=lambda: "")
+def host_of(sock: socket.socket, end: Callable[[], None] = lambda: None) -> AgentHost:
+    """``end``: what happens when its process is killed."""
+    channel = Channel(sock, "a")
+    process: Any = SimpleNamespace(channel=channel, poll=lambda: 0, log_tail=lambda: "", wait=lambda _: 0)
+    process.signal, process.kill = lambda _: end(), channel.close
     return AgentHost("a", "stomp", process, None)
 
 
@@ -34,6 +38,21 @@ def test_what_it_said_before_it_ended_comes_first() -> None:
     with pytest.raises(AgentError, match="exit code 0"):
         host.drain()
     its.close()
+
+
+@pytest.mark.parametrize("last", ["c0/1", None])
+def test_what_it_told_before_it_was_killed_is_heard(last: str | None) -> None:
+    """A broker that had the acknowledgement of what nobody had taken in yet forgets it (live seed 11691018)."""
+    ours, its = socket.socketpair()
+
+    def end() -> None:
+        told = {"event": "arrive", "t0": 1, "t1": 2, "consumer": last, "message": "p0/1"}
+        its.sendall(json.dumps(told).encode() + b"\n" if last else b"")
+        its.close()
+
+    host = host_of(ours, end)
+    assert [event.consumer for event in host.kill() if isinstance(event, Arrive)] == ([last] if last else [])
+    assert not host.connected
 
 
 def test_a_rejection_is_asked_only_of_who_can_reject() -> None:
