@@ -74,6 +74,7 @@ def test_what_we_ship_is_read(path: Path) -> None:
             '[promises]\ncapabilities = ["selector"]',
             "capabilities: nothing needs 'selector'; did you mean 'selectors'?",
         ),
+        ('[promises]\ncapabilities = ["nack or requeue"]', "capabilities: nothing needs 'nack or requeue'"),
         ('[promises]\nprofiles = ["cor"]', "promises.profiles: 'cor' is none; did you mean 'core'?"),
         ('[promises]\nreject = "ignore"', "promises.reject: 'ignore' is none; known: redeliver, dead-letter, drop"),
         ("[promises]\nheart_beat_grace = 0.5", "heart_beat_grace: Expected `float` >= 1.0 (it is 0.5)"),
