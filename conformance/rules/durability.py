@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.managed import is_queue_manager
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import rest_after
 from brokerproof.conformance.facts.publishing import taken
-from brokerproof.conformance.facts.rows import Copy, Delivery, Destination, Reading, Session
+from brokerproof.conformance.facts.rows import SETTLED, Copy, Delivery, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, t0_of, t1_of
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import queue_copies
@@ -84,7 +84,10 @@ def _down_knowing(facts: Facts, delivery: Delivery) -> Event | None:
     has been told once its figures say that nothing is there any more; a stop leaves it the time to write that down.
     """
     settlement = delivery.settlement
-    if not isinstance(settlement, Ack) or settlement.result != "ok" or not settled(facts, delivery):
+    if not isinstance(settlement, Ack) or settlement.result != "ok" or delivery.state != SETTLED:
+        return None
+    counted = settlement.tx is None and not (delivery.session.traits.awaits_receipt or facts.simulated)
+    if not (counted or settled(facts, delivery)):
         return None
     if settlement.tx is not None:
         transaction = facts.transactions[settlement.tx]
