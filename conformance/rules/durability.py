@@ -174,7 +174,8 @@ def emptied(facts: Facts) -> list[Emptied]:
             found += [row for row in _around(facts, dest) if _is_quiet(facts, row)]
     if facts.simulated:
         return [row for row in found if facts.declared.generation.get("purge") != "zeroed"]
-    return [row for row in found if not row.before.destination.purges and not any(map(is_kill, row.downs))]
+    stopped = [row for row in found if not any(map(is_kill, row.downs))]
+    return [row for row in stopped if all(one.op == "move" for one in row.before.destination.purges)]
 
 
 def _is_fed(dest: Destination) -> bool:

@@ -153,9 +153,12 @@ def test_what_was_acknowledged_before_nothing_moved_stays_away() -> None:
 # -- GEN-087
 
 
-def emptied(how: str = "kill", *, world: str = "simulated", before: str = "", after: str = "", **left: Any) -> Builder:
+def emptied(
+    how: str = "kill", *, world: str = "simulated", op: str = "purge", before: str = "", after: str = "", **left: Any
+) -> Builder:
     """A queue was purged and read as empty before a restart. ``before``, ``after``: what is sent meanwhile."""
-    story = Builder(world, persistent=True).connect("p0").send("p0/1", persistent=True).operate("purge", count=1)
+    to = {"to": "q1"} if op == "move" else {}
+    story = Builder(world, persistent=True).connect("p0").send("p0/1", persistent=True).operate(op, count=1, **to)
     story.rest("q0", **{"size": 0, "in_flight": 0, "scheduled": 0, **left})
     for message, restarts in ((before, True), (after, False)):
         if message:
@@ -192,6 +195,7 @@ def test_what_real_brokers_may_show() -> None:
         return story.restart(how).connect("p0")
 
     assert came(emptied(world="live"), size=1) is SILENT, "a purge may have reached less than was shown"
+    assert came(emptied("stop", world="live", op="move"), size=1) is FAILS
     assert came(settled("stop"), size=1) is FAILS
     assert came(settled("kill"), size=1) is SILENT
     assert came(settled("stop"), size=0, enqueued=1) is HOLDS
