@@ -125,9 +125,14 @@ def _is_all_gone(facts: Facts) -> bool:
     return last.event.seq > facts.drain_seq and last.empty
 
 
+#: More than any broker is known to charge for a message beside its body.
+_CHARGE_BYTES: Final = 4096
+
+
 def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
-    """Whether it was not answered although its queue, the only full one, had been empty for the lateness:
-    whatever else had come was settled, or met dead by a sweep. A broker with ActiveMQ's memory may not sweep then.
+    """Whether it was not answered although its queue, the only full one, had been empty for the lateness, or full to
+    less than half: whatever else had come was settled, or met dead by a sweep. A broker with ActiveMQ's memory may not
+    sweep then.
     """
     event, dest, applied = send.event, send.dest, send.dest.applied
     by_ns = event.t1 - facts.declared.lateness_ms * NS_PER_MS
@@ -146,7 +151,9 @@ def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
         return dies or consumed_ns(facts, copy) <= by_ns
 
     others = [copy for copy in dest.copies if copy.send is not send and copy.send.event.t0 <= event.t1]
-    if not others or not all(copy.send.refused or gone(copy) for copy in others) or is_behind(facts, client, event):
+    left = [copy for copy in others if not (copy.send.refused or gone(copy))]
+    taken = sum(2 * copy.send.event.size + _CHARGE_BYTES for copy in left)
+    if len(left) == len(others) or 2 * taken > applied.memory_limit_bytes or is_behind(facts, client, event):
         return False
     return not disturbed(facts, client, event.t0, event.t1) and kept_connection(facts, client, event.t0, event.t1)
 

@@ -86,7 +86,7 @@ def too_long_is_refused(facts: Facts, send: Send) -> Findings:
 @rule("DLY-031", over=asked, handles=KINDS, faults=FAULTS)
 def unsupported_is_refused(facts: Facts, send: Send) -> Findings:
     """A send with a delay that the broker does not support is refused; immediate delivery is a failure."""
-    if not facts.declared.delay_support:
+    if not facts.declared.delay_support and send.event.delay_ms >= 0:  # a negative one may be none (DLY-029)
         yield from _refused(send, "a broker that declares to know no delays")
 
 

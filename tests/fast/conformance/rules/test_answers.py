@@ -170,3 +170,16 @@ def test_an_answer_may_be_behind_what_a_slow_link_still_brings(
     asked = story.at(begun_ms + 3000 if every_ms > 300 else begun_ms + 500).subscribe("c0/2", result="unknown")
     asked.events.sort(key=lambda event: event.t1)
     assert kind(asked.at(begun_ms + 9000), "GEN-110") is expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(4096, FAILS), (16_384, HOLDS)])
+def test_a_send_that_waits_at_a_queue_that_is_not_half_full_was_forgotten(size: int, expected: VerdictKind) -> None:
+    """Another one that waited was let in, and this one was not: one wake-up was for both."""
+    entry = PolicySpec(match="q0", memory_limit_bytes=65_536, expire_period_ms=500)
+    story = Builder("live", policies=[entry]).connect("p0").connect("p1")
+    story.send("p0/1", size=60_000, expiration_ms=EPOCH_MS + 500).wait(3000).send("p1/1", size=size)
+    story.now_ms, story.request_ms = 10, 6000
+    story = story.send("p0/2", size=4096, result="unknown")
+    story.request_ms = 1
+    story = story.wait(6000).drain("q0", DLQ).arrive("drain/1", "p1/1", "p0/2")
+    assert kind(story.end(), "GEN-113") is expected

@@ -134,6 +134,11 @@ def test_what_is_not_taken_is_refused(
     assert judged(run.close(at_ms=3000).finish())[requirement].verdict is expected
 
 
+def test_a_negative_delay_may_be_none_where_there_are_no_delays() -> None:
+    run = started(delay_support=False).post("p0/1", delay_ms=-1).at(11).deliver("c0/1", "p0/1")
+    assert judged(run.close(at_ms=3000).finish())["DLY-031"].verdict is NOT_EXERCISED
+
+
 def test_what_is_not_too_long_is_no_instance() -> None:
     run = started(delay_max_ms=100).post("p0/1", delay_ms=100).at(111).deliver("c0/1", "p0/1")
     assert judged(run.close(at_ms=3000).finish())["DLY-030"].verdict is NOT_EXERCISED
