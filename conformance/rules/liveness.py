@@ -156,9 +156,7 @@ class Offer(NamedTuple):
 
 
 def offers(facts: Facts) -> list[Offer]:
-    """Plain messages for which somebody waited, each time that they lay on their queue. Of a broker that tells how full
-    it is PRE-002 knows more, but for what a consumer held whose connection it gave up while others wait.
-    """
+    """Plain messages for which somebody waited, each time that they lay on their queue while memory was not scarce."""
     told = "memory-counters" in facts.header.capabilities and not facts.simulated
     found: list[Offer] = []
     lateness_ns = facts.declared.lateness_ms * NS_PER_MS
@@ -174,7 +172,7 @@ def offers(facts: Facts) -> list[Offer]:
         lain = [one for copy in dest.copies for one in _lain(facts, copy)]
         if told:
             scarce_from_ns = scarce_ns(facts, dest)
-            lain = [one for one in lain if one.given_up and one.given.event.t0 < scarce_from_ns]
+            lain = [one for one in lain if one.given.event.t0 < scarce_from_ns]
         late = [one for one in lain if one.given.event.t0 > one.span[1] + lateness_ns]
         at_once = [one for one in lain if one.given.event.t0 <= one.span[1] + lateness_ns]
         settlements = [event.t1 for copy in dest.copies for one in copy.deliveries for event in one.settlements]
