@@ -19,7 +19,7 @@ from brokerproof.conformance.facts.presence import gone_ns, rest_after
 from brokerproof.conformance.facts.pressure import pressed
 from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import SETTLED, Delivery, Destination, Reading, Session
-from brokerproof.conformance.facts.spans import NEVER
+from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.tables import looks_at
 from brokerproof.conformance.facts.tally import has_timed
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
@@ -241,6 +241,8 @@ def of_several(facts: Facts) -> list[Session]:
 def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
     """When nothing moves, the number of consumers that statistics report is the number of those that are there."""
     event, dest, low, high = reading.event, reading.dest, 0, 0
+    # Nobody waits for the answer to a goodbye: it may be on its way while nothing seems to move.
+    late_ns = 0 if facts.simulated else facts.declared.lateness_ms * NS_PER_MS
     if dest is None and (facts.probes or not facts.simulated):
         return  # raw peers may consume, and others count a consumer once for each of its destinations
     for session in facts.sessions.values() if dest is None else dest.sessions:
@@ -250,7 +252,7 @@ def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
         gone = session.gone_ns if facts.blocks else gone_ns(facts, session)
         end = session.leave  # a goodbye that was not answered may never have been said
         said = not (isinstance(end, Leave) and end.result == "unknown")
-        left = end is not None and said and end.seq < event.seq and gone <= event.t0
+        left = end is not None and said and end.seq < event.seq and gone <= event.t0 and end.t1 + late_ns <= event.t0
         high += session.opened[0] <= event.t1 and not left
     for browser in facts.browsings:  # some brokers do not count them
         if (dest is None or looks_at(browser.event, dest)) and browser.event.t0 <= event.t1:
