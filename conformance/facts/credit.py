@@ -4,7 +4,8 @@ A message that is visible from some instant of ``[from, to]`` on must arrive by 
 over that time,
 
 1. at least one session was attached for certain, and its window had room for certain: its prefetch is not less than the
-   number of messages that can have been visible and unsettled there at any instant of it;
+   number of messages that can have been visible and unsettled there at any instant of it, and half of it was free if it
+   may have been full before, of a real broker;
 2. no other session of the destination can have swallowed it: none came or went unclearly, none left, no stalled link;
 3. nothing else excuses the broker: a process that stood still, a restart, scarce memory, a session that chooses.
 
@@ -125,10 +126,23 @@ class Credit:
             return False
         if session.prefetch == 0 or session.client.stalled(t0, t1) or rest_after(self._tables, t1) >= session.ended_ns:
             return False
+        most = self._load(session).most(t0, t1)
+        return most < session.least and (self._tables.simulated or 2 * most <= session.least)
+
+    def _load(self, session: Session) -> Load:
         load = self._loads.get(session.name)
         if load is None:
             load = self._loads[session.name] = Load(self._tables, session)
-        return load.most(t0, t1) < session.least
+        return load
+
+    def _is_filled(self, session: Session, message: str, t0: int, t1: int) -> bool:
+        """Whether a session is given a message as soon as it has room: a real broker may fill a window that was full
+        again when half of it is free.
+        """
+        own = message in session.seen
+        if self._tables.simulated or session.auto or len(session.deliveries) - own < session.least:
+            return True
+        return 2 * (self._load(session).most(t0, t1) - own) <= session.least
 
     def most(self, dest: Destination, t0: int, t1: int) -> int:
         """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""
@@ -164,6 +178,7 @@ class Credit:
             return []
         most = self.most(dest, from_ns, until_ns)
         roomy = [s for s in attached if s.auto or s.least >= (self._most_for(s, from_ns, until_ns) if s.wild else most)]
+        roomy = [s for s in roomy if self._is_filled(s, send.message, from_ns, until_ns)]
         return roomy or [s for s in attached if slots and self.surely_free(s, from_ns, until_ns)]
 
     def waited_for(self, delivery: Delivery, from_ns: int) -> bool:
@@ -180,7 +195,8 @@ class Credit:
         others = [other for other in delivery.dest.sessions if other is not session and other.opened[0] <= until_ns]
         if any(not other.known or leaving_ns(other) <= until_ns for other in others if departed_ns(other) >= from_ns):
             return False
-        return session.auto or session.least >= self.most(delivery.dest, from_ns, until_ns)
+        room = session.auto or session.least >= self.most(delivery.dest, from_ns, until_ns)
+        return room and self._is_filled(session, delivery.event.message, from_ns, until_ns)
 
     def _most_for(self, session: Session, t0: int, t1: int) -> int:
         """The same on all destinations of a wildcard."""

@@ -109,6 +109,17 @@ def test_a_slot_that_becomes_free_is_used() -> None:
     assert kind(over(full().ack("c0/1", "p0/1"), "p0/2"), "GEN-123") is FAILS
 
 
+@pytest.mark.parametrize(("settled", "expected"), [(1, SILENT), (2, FAILS)])
+def test_a_window_may_be_filled_again_when_half_of_it_is_free(settled: int, expected: VerdictKind) -> None:
+    """Batches of credit are legal (live seed 11694628, a broker by somebody else)."""
+    names = [f"p0/{number}" for number in range(1, 6)]
+    story = untold("counters", "memory-counters", prefetch=4)
+    for name in names[1:]:
+        story.send(name)
+    story.arrive("c0/1", *names[:4]).ack("c0/1", *names[:settled])
+    assert kind(over(story, *names[settled:]), "GEN-123") is expected
+
+
 @pytest.mark.parametrize("fields", [{"group": "g"}, {"delay_ms": 5000}, {"result": "unknown"}, {"expiration_ms": 1}])
 def test_what_may_rightly_wait_is_not_asked_for(fields: dict[str, Any]) -> None:
     assert kind(over(untold(**fields), "p0/1"), "GEN-123") is not FAILS
