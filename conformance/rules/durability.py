@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from brokerproof.conformance.experiment.history import Ack, Event, Fault, Kill, Start
+from brokerproof.conformance.experiment.history import Ack, Counters, Event, Fault, Kill, Start
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import ended, missing
 from brokerproof.conformance.facts.deliveries import settled
@@ -81,7 +81,8 @@ def stays_away(facts: Facts, copy: Copy) -> Findings:
 def _down_knowing(facts: Facts, delivery: Delivery) -> Event | None:
     """The first time that the broker went down after it had confirmed the acknowledgement; None: nobody knows of one.
     Our own has written down what it was told when nothing moves any more, confirmed or not. Another that confirms none
-    has been told once its figures say that nothing is there any more; a stop leaves it the time to write that down.
+    has been told once its figures say that no more is there than what came later; a stop leaves it the time to write
+    that down.
     """
     settlement = delivery.settlement
     if not isinstance(settlement, Ack) or settlement.result != "ok" or delivery.state != SETTLED:
@@ -97,9 +98,20 @@ def _down_knowing(facts: Facts, delivery: Delivery) -> Event | None:
     if facts.simulated:
         return down_after(facts, rest_after(facts, settlement.t1))
     rests = [one.event for one in delivery.dest.readings if one.event.at_rest and one.event.seq > settlement.seq]
-    gone = next((one for one in rests if one.size == one.in_flight == 0 and not one.scheduled), None)
+    gone = next((one for one in rests if _is_counted_out(delivery, one)), None)
     down = None if gone is None else down_after(facts, gone.t1)
     return None if down is None or is_kill(down) else down
+
+
+def _is_counted_out(delivery: Delivery, reading: Counters) -> bool:
+    """Whether a broker shows no more messages than others that were there then for certain, for they came later."""
+    if reading.size is None or reading.in_flight is None or reading.scheduled:
+        return False
+    others = [copy for copy in delivery.dest.copies if copy is not delivery.copy and copy.send.accepted[1] < reading.t0]
+    waited = [copy for copy in others if copy.deliveries and copy.deliveries[-1].event.t0 > reading.t1]
+    before = [[one for one in copy.deliveries if one.event.t0 <= reading.t1] for copy in waited]
+    there = sum(not any(one.settlements or one.session.auto for one in found) for found in before)
+    return reading.size + reading.in_flight <= there
 
 
 def all_persistent(facts: Facts) -> list[list[Copy]]:

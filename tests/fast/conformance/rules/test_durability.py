@@ -92,6 +92,22 @@ def test_what_is_not_confirmed_is_settled_once_the_brokers_figures_say_so(
     assert kind(story.end(), "GEN-081") is expected
 
 
+@pytest.mark.parametrize(
+    ("sent_later", "size", "in_flight", "expected"),
+    [(False, 1, 0, FAILS), (False, 2, 0, SILENT), (False, 1, 1, SILENT), (True, 1, 0, SILENT)],
+)
+def test_what_is_left_was_there_for_certain_where_it_came_later(
+    sent_later: bool, size: int, in_flight: int, expected: VerdictKind
+) -> None:
+    """One of two is acknowledged, and the figures show one: the other one, which the drain finds."""
+    story = Builder("live").connect("p0").connect("c0", awaits_receipt=False).subscribe("c0/1", ack="individual")
+    story = story.send("p0/1") if sent_later else story.send("p0/1").send("p0/2")
+    story.arrive("c0/1", "p0/1").ack("c0/1", "p0/1").rest(size=size, in_flight=in_flight)
+    story = story.send("p0/2") if sent_later else story
+    story.restart("stop").drain("q0").arrive("drain/1", "p0/1", "p0/2", redelivered=True)
+    assert kind(story.end(), "GEN-081") is expected
+
+
 # -- GEN-082
 
 
