@@ -388,7 +388,7 @@ class LivePort:
             # heard.
             reply = yield from hosts.ask(client.name, operation, hosts.patience_ms(client, operation))
             said = reply is not None and reply.ok is not None
-            outcome.t0 = self.true_ns() if reply is None else hosts.run_ns(reply.t0)
+            outcome.t0 = outcome.t0 if reply is None else hosts.run_ns(reply.t0)
         else:
             hosts.pump(0)
             outcome.t0 = self.true_ns()
