@@ -62,8 +62,6 @@ class Amqp091Agent(AsyncAgent):
         self._declared: set[str] = set()
         #: Channel -> what is still to be done on it, the first of it begun; each says whether it is done at once.
         self._begun: dict[Any, deque[Callable[[], bool]]] = {}
-        #: Channel -> tags of what it has been given and is not settled, rising.
-        self._unsettled: dict[Any, list[int]] = {}
 
     # -- the connection
 
@@ -132,7 +130,6 @@ class Amqp091Agent(AsyncAgent):
     def drop(self) -> None:
         connection, self._connection, self._sending = self._connection, None, None
         self._channels.clear()
-        self._unsettled.clear()
         if connection is not None:
             # Without a goodbye: the library has no other way to let go of its socket at once.
             transport = getattr(connection, "_transport", None)
@@ -292,8 +289,6 @@ class Amqp091Agent(AsyncAgent):
         self.heard()
         if consumer not in self.consumers:
             return
-        if self.consumers[consumer].ack != "auto":
-            self._unsettled.setdefault(channel, []).append(method.delivery_tag)
         headers = properties.headers or {}
         origin = headers.get(self.words["original_destination"])
         self.arrived(
@@ -313,9 +308,7 @@ class Amqp091Agent(AsyncAgent):
     def settle(self, handles: list[Any], *, accept: bool, tx: str) -> Hashable:  # noqa: ARG002 - sends alone are part of it
         for channel in dict.fromkeys(channel for channel, _ in handles):
             tags = sorted(tag for one, tag in handles if one is channel)
-            held = self._unsettled.get(channel, [])
-            first, self._unsettled[channel] = held[: len(tags)], [tag for tag in held if tag not in tags]
-            if accept and len(tags) > 1 and tags == first:
+            if accept and len(tags) > 1 and tags == self._held_on(channel)[: len(tags)]:
                 channel.basic_ack(tags[-1], multiple=True)
                 continue
             for tag in tags:
@@ -325,9 +318,12 @@ class Amqp091Agent(AsyncAgent):
                     channel.basic_reject(tag, requeue=self.names.reject == "requeue")
         return DONE
 
+    def _held_on(self, channel: Any) -> list[int]:
+        """Tags of what came over a channel and was not settled until now, rising."""
+        return sorted(tag for handles in self.held.values() for one, tag in handles if one is channel)
+
     def detach(self, consumer: str) -> None:
         channel = self._channels.pop(consumer, None)
-        self._unsettled.pop(channel, None)
         if channel is not None and channel.is_open:
             channel.close()
 

@@ -87,16 +87,18 @@ def _down_knowing(facts: Facts, delivery: Delivery) -> Event | None:
     settlement = delivery.settlement
     if not isinstance(settlement, Ack) or settlement.result != "ok" or delivery.state != SETTLED:
         return None
-    counted = settlement.tx is None and not (delivery.session.traits.awaits_receipt or facts.simulated)
-    if not (counted or settled(facts, delivery)):
+    confirmed = delivery.session.traits.awaits_receipt
+    if not (confirmed or facts.simulated or settlement.tx is not None):
+        return _stop_after_counting(facts, delivery, settlement)
+    if not settled(facts, delivery):
         return None
     if settlement.tx is not None:
         transaction = facts.transactions[settlement.tx]
         return down_after(facts, transaction.end.t1) if transaction.committed and transaction.end is not None else None
-    if delivery.session.traits.awaits_receipt:
-        return down_after(facts, settlement.t1)
-    if facts.simulated:
-        return down_after(facts, rest_after(facts, settlement.t1))
+    return down_after(facts, settlement.t1 if confirmed else rest_after(facts, settlement.t1))
+
+
+def _stop_after_counting(facts: Facts, delivery: Delivery, settlement: Ack) -> Event | None:
     rests = [one.event for one in delivery.dest.readings if one.event.at_rest and one.event.seq > settlement.seq]
     gone = next((one for one in rests if _is_counted_out(delivery, one)), None)
     down = None if gone is None else down_after(facts, gone.t1)
