@@ -30,6 +30,7 @@ class Channel:
     def __init__(self) -> None:
         self.published: list[tuple[str, str, bytes, pika.BasicProperties]] = []
         self.declared: list[tuple[str, dict[str, Any]]] = []
+        self.acknowledged: list[tuple[int, bool]] = []
         #: What was said of exchanges.
         self.exchanges: list[tuple[Any, ...]] = []
         #: What waits for an answer; None: all is answered at once.
@@ -74,6 +75,10 @@ class Channel:
     def close(self) -> None:
         """It is over."""
         self.is_open = False
+
+    def basic_ack(self, tag: int, multiple: bool = False) -> None:
+        """Remember it."""
+        self.acknowledged.append((tag, multiple))
 
     def basic_publish(self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties) -> None:
         """Remember it."""
@@ -221,3 +226,25 @@ def test_a_transaction_that_has_not_begun_takes_nothing(talk: Talk) -> None:
     ):
         assert "unknown-transaction" in str(talk.agent.reply(talk.agent.ask(operation)))
     assert talk.channel.published == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "acknowledged"),
+    [
+        (["1 2 3"], [(3, True)]),
+        (["1", "2 3"], [(1, False), (3, True)]),
+        (["2 3"], [(2, False), (3, False)]),  # the first one is still held
+        (["2", "1 3"], [(2, False), (3, True)]),
+        (["1 3"], [(1, False), (3, False)]),
+    ],
+)
+def test_all_up_to_a_message_are_acknowledged_at_once(
+    talk: Talk, asked: list[str], acknowledged: list[tuple[int, bool]]
+) -> None:
+    """Of four that came; another consumer's channel has tags of its own."""
+    agent = talk.agent.agent
+    agent.held = {("c0/1", f"p0/{tag}"): [(talk.channel, tag)] for tag in range(1, 5)}
+    agent.held["c0/2", "p0/9"] = [(Channel(), 1)]
+    for names in asked:
+        talk.agent.ask(ops.Ack(consumer="c0/1", messages=[f"p0/{tag}" for tag in names.split()]))
+    assert talk.channel.acknowledged == acknowledged
