@@ -40,7 +40,7 @@ from brokerproof.conformance.mutants.automatic.mutations import Mutation, mutati
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.allowance import Allowance
 from brokerproof.conformance.running.interruption import STOP
-from brokerproof.conformance.running.live import plan_of, random_plan, real_ms, run_all, violated
+from brokerproof.conformance.running.live import plan_of, random_plan, run_all, violated
 from brokerproof.conformance.running.options import SuiteOptions
 from brokerproof.conformance.running.quick import quick_plan
 
@@ -95,7 +95,7 @@ class Bench:
         self.wanted = tuple(default_catalogue().select(None))
         sound = Unexcused(self.located, self.source)
         plan = plan_of(sound)
-        self.cover = list(quick_plan(plan, self.wanted, float("inf"), real_ms))
+        self.cover = list(quick_plan(plan, self.wanted, float("inf"), sound.real_ms))
         self._reds: dict[str, set[str]] = {}
 
     def runs(self, folder: Path, cover: list[Entry], seconds: float) -> Generator[RunResult, None, None]:
