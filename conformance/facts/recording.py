@@ -346,10 +346,10 @@ class Recording:
 
     def _poll(self, event: Poll) -> None:
         self.tables.polls.append(event)
+        # A library that asks for one at each call has asked once more than it got: it keeps ahead from then on.
         late = event.timeout_ms is not None and event.t1 - event.t0 > event.timeout_ms * NS_PER_MS
         unseen = self.tables.unseen.get(event.consumer, 0)
-        more = unseen + 1 if late else max(0, unseen - 1)
-        self.tables.unseen[event.consumer] = max(1, unseen) if event.message is None else more
+        self.tables.unseen[event.consumer] = max(1, unseen) if event.message is None else unseen + late
 
     def _consume(self, event: Consume) -> None:
         delivery = self._delivery(event.consumer, event.message)

@@ -92,9 +92,9 @@ class LivePort:
         self._program = program
         self._state = state
         self._rate = self._adapter.rate(program)
-        self.hosts = Hosts(self._laboratory, state, recorder, self._adapter, self._rate)
         #: The program as this broker really is: decides how monitors are asked for and what the header declares.
         self._effective = self._adapter.effective(program)
+        self.hosts = Hosts(self._laboratory, state, recorder, self._adapter, self._rate)
         self._bridges: dict[str, LiveBridge] = {}
         self._faults = Faults(self.hosts, state, self._bridges)
         self._quiet = Quiet(self.hosts, state, self._bridges)
