@@ -127,7 +127,11 @@ class Credit:
         if session.prefetch == 0 or session.client.stalled(t0, t1) or rest_after(self._tables, t1) >= session.ended_ns:
             return False
         most = self._load(session).most(t0, t1)
-        return most < session.least and (self._tables.simulated or 2 * most <= session.least)
+        return most < session.least and self._is_refilled(session, most)
+
+    def _is_refilled(self, session: Session, held: int) -> bool:
+        """Whether a window that may have been full is given more: a real broker may wait until half of it is free."""
+        return self._tables.simulated or 2 * held <= session.least
 
     def _load(self, session: Session) -> Load:
         load = self._loads.get(session.name)
@@ -136,13 +140,11 @@ class Credit:
         return load
 
     def _is_filled(self, session: Session, message: str, t0: int, t1: int) -> bool:
-        """Whether a session is given a message as soon as it has room: a real broker may fill a window that was full
-        again when half of it is free.
-        """
+        """Whether a session is given a message as soon as it has room."""
         own = message in session.seen
-        if self._tables.simulated or session.auto or len(session.deliveries) - own < session.least:
+        if session.auto or len(session.deliveries) - own < session.least:
             return True
-        return 2 * (self._load(session).most(t0, t1) - own) <= session.least
+        return self._is_refilled(session, self._load(session).most(t0, t1) - own)
 
     def most(self, dest: Destination, t0: int, t1: int) -> int:
         """The most messages that can have been visible and unsettled there at an instant of ``[t0, t1]``."""

@@ -468,12 +468,18 @@ def explained(adapter: Adapter, verdict: Verdict) -> Verdict:
 
 
 def _untold(adapter: Adapter, names: Sequence[str], kind: VerdictKind, why: str) -> list[Verdict]:
-    """What a run that did not happen says of requirements: why; but of what could not apply to the broker, so much."""
-    catalogue, offered = default_catalogue(), adapter.capabilities()
-    found = []
-    for name in names:
-        text = not_offered(catalogue[name], offered)
-        found.append(explained(adapter, Verdict(name, VerdictKind.NOT_APPLICABLE if text else kind, text=text or why)))
+    """What a run that did not happen says of requirements: why; but of what could not apply to the broker, so much,
+    unless it is a broker that does not even say what it offers.
+    """
+    catalogue, found = default_catalogue(), []
+    try:
+        offered = adapter.capabilities()
+        for name in names:
+            text = not_offered(catalogue[name], offered)
+            one = Verdict(name, VerdictKind.NOT_APPLICABLE if text else kind, text=text or why)
+            found.append(explained(adapter, one))
+    except TROUBLE:
+        return _all(names, kind, why)
     return found
 
 
@@ -485,5 +491,5 @@ def _not_run(
         yield RunResult(name, options.broker, LiveWorld.kind, program, verdicts, None, not_run=reason)
 
 
-def _all(wanted: tuple[str, ...], kind: VerdictKind, text: str) -> list[Verdict]:
+def _all(wanted: Iterable[str], kind: VerdictKind, text: str) -> list[Verdict]:
     return [Verdict(requirement, kind, text=text) for requirement in wanted]

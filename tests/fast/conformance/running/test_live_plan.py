@@ -164,10 +164,11 @@ def test_trouble_is_sorted_by_whose_it_is(alone: None, error: Exception, verdict
 def test_a_broker_that_cannot_be_asked_what_it_is_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked before anything of the run has been started, and may not even become ready."""
 
-    def asked(_self: Adapter, _program: Program) -> Program:
+    def asked(*_: object) -> None:
         raise SuiteProblem("was not ready after 60700 ms")
 
     monkeypatch.setattr(Anything, "effective", asked)
+    monkeypatch.setattr(Anything, "unpromised", asked)
     program = stories()["live-delay"].program
     result = run_live(Anything(SuiteProblem("")), NoAgents(), program, "x", wanted=("GEN-001",))  # type: ignore[arg-type]
     assert "was not ready after 60700 ms" in result.problem
