@@ -44,7 +44,7 @@ from brokerproof.conformance.generate.templates import TEMPLATES, Template
 
 #: Version of the generator: the same seed gives another program when this changes, so it is recorded with every
 #: campaign.
-GENERATOR = 18
+GENERATOR = 19
 
 STEPS_MIN = 6
 STEPS_MAX = 40

@@ -129,10 +129,19 @@ def _is_all_gone(facts: Facts) -> bool:
 _CHARGE_BYTES: Final = 4096
 
 
+def _purged_ns(copy: Copy) -> int:
+    """By when an operator had purged it from its queue, for certain; ``NEVER``: nobody knows of it."""
+    send = copy.send
+    if not send.confirmed or send.delayed or send.event.tx is not None or copy.deliveries:
+        return NEVER
+    purges = [one.t1 for one in copy.dest.purges if one.result == "ok" and one.t0 > send.accepted[1]]
+    return min(purges, default=NEVER)
+
+
 def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
     """Whether it was not answered although its queue, the only full one, had been empty for the lateness, or full to
-    less than half: whatever else had come was settled, or met dead by a sweep. A broker with ActiveMQ's memory may not
-    sweep then.
+    less than half: whatever else had come was settled, purged, or met dead by a sweep. A broker with ActiveMQ's memory
+    may not sweep then.
     """
     event, dest, applied = send.event, send.dest, send.dest.applied
     by_ns = event.t1 - facts.declared.lateness_ms * NS_PER_MS
@@ -141,14 +150,16 @@ def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
     room, ever = facts.declared.memory_limit_bytes, 2 * sum(one.event.size for one in facts.sends.values())
     if facts.paged or 0 < room <= ever or 2 * event.size >= applied.memory_limit_bytes:
         return False
-    if dest.kind != "queue" or dest.purges or event.tx is not None or by_ns <= event.t0 or facts.clock_steps:
+    if dest.kind != "queue" or event.tx is not None or by_ns <= event.t0 or facts.clock_steps:
+        return False
+    if any(one.op != "purge" for one in facts.operations):
         return False
 
     def gone(copy: Copy) -> bool:
         death = facts.death(copy.send)
         plain = swept_ns > copy.send.accepted[1] and copy.send.event.tx is None and not copy.deliveries
         dies = plain and death is not None and dead(facts, death, swept_ns, swept_ns)
-        return dies or consumed_ns(facts, copy) <= by_ns
+        return dies or consumed_ns(facts, copy) <= by_ns or _purged_ns(copy) <= by_ns
 
     others = [copy for copy in dest.copies if copy.send is not send and copy.send.event.t0 <= event.t1]
     left = [copy for copy in others if not (copy.send.refused or gone(copy))]

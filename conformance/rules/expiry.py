@@ -30,7 +30,7 @@ from brokerproof.conformance.facts.expiration import (
     maybe_restamped,
 )
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.marks import KINDS
+from brokerproof.conformance.facts.marks import KINDS, RESTART
 from brokerproof.conformance.facts.presence import leaving_ns
 from brokerproof.conformance.facts.resuming import begun, is_resumed
 from brokerproof.conformance.facts.rows import DOUBTFUL, LATE, RETURNED, Copy, Delivery, Send
@@ -200,16 +200,18 @@ def one_dead_letter(facts: Facts, copy: Copy) -> Findings:
         yield broken("uninvited", copy, letters[0], why="the strategy keeps no such dead letter there")
     elif event.expiration_ms > 0 or event.original_dest is None or names_another(letters[0]):
         yield broken("wrong-fields", copy, letters[0])
-    elif len(letters) > 1 and letters[1].event.redelivered is False and not _is_back(letters[0]):
+    elif len(letters) > 1 and letters[1].event.redelivered is False and not _is_back(facts, *letters[:2]):
         yield broken("duplicate", copy, *letters[:2])
     else:
         yield held("one-copy", died)
 
 
-def _is_back(letter: Delivery) -> bool:
-    """Whether a dead letter came back from the consumer that had it, or may have, or died once more there."""
-    session = letter.session
-    if isinstance(letter.settlement, Nack):
+def _is_back(facts: Facts, letter: Delivery, second: Delivery) -> bool:
+    """Whether a dead letter came back from the consumer that had it, or may have, or died once more there. That it was
+    written to a consumer that acknowledges nothing need not have been stored when the broker stopped.
+    """
+    session, between = letter.session, (letter.event.t0, second.event.t0)
+    if isinstance(letter.settlement, Nack) or (session.auto and facts.marks.on(letter.dest.name, between) & RESTART):
         return True
     late = letter.state == LATE and session.ack != "auto"  # it had left when it got it
     doubtful = letter.state == DOUBTFUL and session.end != ""

@@ -2,7 +2,7 @@
 
 The steps of a sequence are one host's, all with the same ``host``, which here counts all clients; their other ordinals
 mean what that host has. Sequences of the same host follow one another. A sequence without a host is the observer's, who
-waits and reads figures while the others go on, and no longer.
+waits, reads figures and operates while the others go on, and no longer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from brokerproof.conformance.experiment.chooser import Chooser, ReplayChooser, SeededChooser
 from brokerproof.conformance.experiment.steps.base import Step
 from brokerproof.conformance.experiment.steps.consume import Ack, Leave, Nack, Subscribe, Take, Unsubscribe
+from brokerproof.conformance.experiment.steps.operation import Operate
 from brokerproof.conformance.experiment.steps.send import Ordinal, Send
 from brokerproof.conformance.experiment.steps.shape import Shape
 from brokerproof.conformance.experiment.steps.transaction import Begin, Commit, Rollback
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from brokerproof.conformance.experiment.operations import Operation
     from brokerproof.conformance.experiment.state import WorldState
 
-ClientStep = Send | Subscribe | Take | Ack | Nack | Leave | Begin | Commit | Rollback | Unsubscribe | Advance | Counters
+#: What nobody's host does.
+ObserverStep = Advance | Counters | Operate
+ClientStep = Send | Subscribe | Take | Ack | Nack | Leave | Begin | Commit | Rollback | Unsubscribe | ObserverStep
 HostSteps = tuple[ClientStep, ...]
 #: More sequences than this at once are refused.
 SEQUENCES_MAX = 64
@@ -53,7 +56,10 @@ class Parallel(Step, frozen=True, tag="parallel"):
         of = [_draw_sequence(chooser, shape, kinds, (first + n) % shape.clients) for n in range(count)]
         if chooser.flag(40):
             dest, count = chooser.below(shape.dests), 1 + chooser.below(20)
-            of.append((Counters(dest=dest, count=count, every_ms=chooser.below(3)),))
+            read = Counters(dest=dest, count=count, every_ms=chooser.below(3))
+            operates = Operate.feature in shape.features and chooser.flag(60)
+            acts = (Advance(ms=chooser.below(20)), Operate.draw(chooser, shape)) if operates else ()
+            of.append((*acts, read))
         return cls(tuple(of), chooser.below(1000))
 
     def normalise(self, state: WorldState) -> Parallel | None:
@@ -89,12 +95,12 @@ def _draw_sequence(chooser: Chooser, shape: Shape, kinds: list[Any], host: int) 
 
 
 def _at(host: int, step: Any) -> Any:
-    return step if isinstance(step, Advance | Counters) else msgspec.structs.replace(step, host=host)
+    return step if isinstance(step, ObserverStep) else msgspec.structs.replace(step, host=host)
 
 
 def hosts_of(steps: HostSteps) -> list[int]:
     """The hosts that a sequence names, each once; a program that may be run has one at most."""
-    return list(dict.fromkeys(step.host for step in steps if not isinstance(step, Advance | Counters)))
+    return list(dict.fromkeys(step.host for step in steps if not isinstance(step, ObserverStep)))
 
 
 def host_of(steps: HostSteps) -> int | None:
