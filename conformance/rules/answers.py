@@ -152,7 +152,7 @@ def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
         return False
     if dest.kind != "queue" or event.tx is not None or by_ns <= event.t0 or facts.clock_steps:
         return False
-    if any(one.op != "purge" for one in facts.operations):
+    if facts.limits or any(one.op != "purge" for one in dest.purges):
         return False
 
     def gone(copy: Copy) -> bool:

@@ -183,3 +183,32 @@ def test_a_send_that_waits_at_a_queue_that_is_not_half_full_was_forgotten(size: 
     story.request_ms = 1
     story = story.wait(6000).drain("q0", DLQ).arrive("drain/1", "p1/1", "p0/2")
     assert kind(story.end(), "GEN-113") is expected
+
+
+@pytest.mark.parametrize(
+    ("operations", "at_ms", "expected"),
+    [
+        (["purge"], 2000, FAILS),
+        (["purge"], 5500, HOLDS),  # there was not the time
+        (["purge", "move"], 2000, HOLDS),
+        (["move"], 2000, HOLDS),
+        ([], 2000, HOLDS),
+    ],
+)
+def test_a_send_that_waits_at_a_purged_queue_was_forgotten(
+    operations: list[str], at_ms: float, expected: VerdictKind
+) -> None:
+    entry = PolicySpec(match="q0", memory_limit_bytes=16_384)
+    story = (
+        Builder("live", policies=[entry]).connect("p0").connect("p1").send("p0/1", size=8000).send("p0/2", size=8000)
+    )
+    story.request_ms = 6000
+    begun_ms = story.now_ms
+    story.send("p1/1", size=3000, result="unknown")
+    ended_ms, story.request_ms = story.now_ms, 1
+    story.at(begun_ms + at_ms)
+    for op in operations:
+        story.operate(op, to="q1" if op == "move" else "")
+    story.events.sort(key=lambda event: event.t1)
+    story = story.at(ended_ms + 1).drain("q0", DLQ).arrive("drain/1", "p1/1")
+    assert kind(story.end(), "GEN-113") is expected

@@ -20,6 +20,7 @@ from brokerproof.conformance.experiment.history import (
     Send,
     Skipped,
 )
+from brokerproof.conformance.experiment.history import Operate as Purge
 from brokerproof.conformance.experiment.program import FORMAT, Program, ProgramError, check_program, parse_program
 from brokerproof.conformance.experiment.steps import (
     Ack,
@@ -27,6 +28,7 @@ from brokerproof.conformance.experiment.steps import (
     Begin,
     ClientStep,
     Leave,
+    Operate,
     Parallel,
     Settle,
     Subscribe,
@@ -98,6 +100,16 @@ def test_the_observer_reads_while_others_go_on_and_no_longer() -> None:
     alone = run(program([ReadCounters(count=3, every_ms=7)]))
     times = [event.t0 for event in of_kind(alone, Counters) if not event.at_rest]
     assert [later - earlier for earlier, later in pairwise(times)] == [7_000_000, 7_000_000]
+
+
+def test_the_observer_operates_while_others_go_on() -> None:
+    sent = [SendStep(count=5), Advance(ms=10), SendStep()]
+    history = run(program(sent, [Advance(ms=8), Operate(), ReadCounters()]))
+    (purge,) = of_kind(history, Purge)
+    sends = of_kind(history, Send)
+    assert sends[4].t1 <= purge.t0 < sends[5].t0
+    assert purge.count == 5
+    assert [event.message for event in of_kind(history, Arrive)] == ["p/6"]
 
 
 def test_sequences_of_one_host_follow_one_another_and_what_is_impossible_is_skipped() -> None:
