@@ -263,6 +263,15 @@ def _unwelcome(one: Utterance) -> Reply | None:
     return next((reply for reply in one.spoken.replies if any(_fits(each, reply) for each in wanted)), None)
 
 
+def _unasked(one: Utterance, left: list[Reply]) -> Reply | None:
+    """A receipt that no frame of its peer, until then, had named."""
+    said = [(known, turn) for turn in one.event.heard.turns if (known := dialogues("stomp").get(turn.dialogue))]
+    frames = [filled(known.turns[turn.turn].says, turn.words) for known, turn in said]
+    asked = {line.partition(":")[2] for frame in frames for line in frame.splitlines() if line.startswith("receipt:")}
+    receipts = [reply for reply in left if reply.what == "RECEIPT"]
+    return next((one for one in receipts if not asked & {line.partition(":")[2] for line in one.lines}), None)
+
+
 def _waited(one: Utterance) -> bool:
     """Whether its answers had the time that a peer waits for them."""
     return one.next_ns >= one.spoken.at[1] + PATIENCE_NS
@@ -283,16 +292,19 @@ def what_the_specification_forbids(_facts: Facts, one: Utterance) -> Findings:
 @rule("GEN-191", over=partial(specified, refuses=False))
 def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
     """A frame is answered as the specification of STOMP says; an ERROR counts where nobody may refuse."""
-    replies, (lacking, _) = one.spoken.replies, _compared(one, strict=False)
+    replies, (lacking, left) = one.spoken.replies, _compared(one, strict=False)
     if one.turn.tidies:
         return
     if (unwelcome := _unwelcome(one)) is not None:
-        why = f"{_said(one)}; its subscription had ended, and it heard {unwelcome.what} {unwelcome.lines}"
+        why = f"{_said(one)}, and heard {unwelcome.what} {unwelcome.lines} {unwelcome.body!r}, which is over"
         yield broken("otherwise", one.event, why=why)
         return
     if any(reply.what == "ERROR" for reply in replies):
         if one.turn.owed:
             yield broken("otherwise", one.event, why=f"{_otherwise(one, lacking)}, and nobody may refuse it")
+        return
+    if not lacking and (unasked := _unasked(one, left)) is not None:
+        yield broken("otherwise", one.event, why=f"{_said(one)}; nobody had asked for {unasked.what} {unasked.lines}")
         return
     if not lacking:
         yield held("answered")

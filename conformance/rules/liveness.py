@@ -190,19 +190,22 @@ def offers(facts: Facts) -> list[Offer]:
 
 
 def _lain(facts: Facts, copy: Copy) -> list[Offer]:
-    """Each time that it lay there for certain, because it was given to somebody later."""
+    """Each time that it lay there for certain, because it was given to somebody later. Whether a delay was over is
+    another requirement's affair; once it has been given to somebody, it is.
+    """
     send, deliveries = copy.send, copy.deliveries
-    if not send.confirmed or send.delayed or send.event.again or copy.rejected or copy.dead_letters:
+    if not send.confirmed or send.event.again or copy.rejected or copy.dead_letters:
         return []
     if any(copy.message in one.session.twins for one in deliveries):
         return []
     found: list[Offer] = []
     span: Span | None = send.accepted
     given_up = False
-    for delivery in deliveries:
+    for number, delivery in enumerate(deliveries):
         if span is None or delivery.dest is not copy.dest:
             break  # or it was moved, and lay there
-        found.append(Offer(copy, span, delivery, bool(found), given_up, []))
+        if number or not send.delayed:
+            found.append(Offer(copy, span, delivery, number > 0, given_up, []))
         span = _came_back(facts, delivery)
         given_up = span is not None and _given_up_ns(facts, delivery.session) < span[0]
     return found

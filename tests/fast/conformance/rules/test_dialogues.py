@@ -103,6 +103,26 @@ def test_another_answer_is_a_violation(change: Any) -> None:
     assert with_replies(run(ECHO), change)["GEN-181"] == "violated"
 
 
+@pytest.mark.parametrize(
+    ("lines", "verdict"), [([], "violated"), (["receipt-id:None"], "violated"), (None, "satisfied")]
+)
+def test_a_receipt_that_nobody_asked_for_is_a_violation(lines: list[str] | None, verdict: str) -> None:
+    def change(replies: list[Any]) -> list[Any]:
+        told = replies[0]
+        return [*replies, msgspec.structs.replace(told, lines=told.lines if lines is None else lines)]
+
+    assert with_replies(run("a message that asks for no receipt"), change)["GEN-191"] == verdict
+
+
+@pytest.mark.parametrize("name", ["a transaction is committed once", "a transaction that was aborted is not committed"])
+def test_what_is_over_is_not_committed(name: str) -> None:
+    def change(replies: list[Any]) -> list[Any]:
+        return [msgspec.structs.replace(replies[0], what="MESSAGE", lines=["message-id:1"], body="hello")]
+
+    assert verdicts(run(name))["GEN-191"] == "satisfied"
+    assert with_replies(run(name), change)["GEN-191"] == "violated"
+
+
 def test_the_order_of_answers_is_free() -> None:
     assert with_replies(run(ECHO), lambda replies: replies[::-1])["GEN-181"] == "satisfied"
 
