@@ -242,12 +242,14 @@ class AmqpAgent(AsyncAgent):
             self._delivery(event.delivery)
 
     def _attached(self, link: Link) -> None:
-        if not link.is_receiver or link.remote_source.address is None:
+        if not isinstance(link, Receiver) or link.remote_source.address is None:
             return
         consumer = asker_of(link)
         if not isinstance(consumer, str):
             link.close()  # the broker knows the durable subscription that is to end
-        elif filters_of(link.source) <= filters_of(link.remote_source):
+        elif (asked := filters_of(link.source)) <= filters_of(link.remote_source):
+            if asked:
+                self._give_credit(link)
             self.resolve(consumer)
         else:
             self.refuse(consumer, "amqp:not-implemented", "the broker attached the link without its filter")
@@ -406,11 +408,20 @@ class AmqpAgent(AsyncAgent):
         if operation.ack == "auto":
             receiver.snd_settle_mode = Link.SND_SETTLED
         receiver.open()
-        credit = _DEFAULT_CREDIT if operation.prefetch is None else max(1, operation.prefetch)
+        if not filters_of(receiver.source):
+            self._give_credit(receiver)
+
+    def _give_credit(self, receiver: Receiver) -> None:
+        """What a link may have in flight. One that is to filter gets none until the broker has said that it will: what
+        a broker that does not had sent by then would be lost with the link.
+        """
+        operation = self.consumers.get(asker_of(receiver))
+        if operation is None:
+            return  # it has left
         if operation.browser:
             receiver.drain(_DEFAULT_CREDIT)
         else:
-            receiver.flow(credit)
+            receiver.flow(_DEFAULT_CREDIT if operation.prefetch is None else max(1, operation.prefetch))
 
     def _is_taken(self, durable: str) -> bool:
         """Whether a consumer uses it: the broker cannot be asked for another link of that name."""

@@ -56,6 +56,8 @@ class Peer:
         #: The idle timeouts that were asked for, in seconds.
         self.idle_s: list[float] = []
         self.received: list[Message] = []
+        #: The credit that links were given.
+        self.credits: list[tuple[str, int]] = []
         #: What links were asked for, how they ended, and what their deliveries were told.
         self.links: list[tuple[str, dict[str, Any]]] = []
         self.ends: list[tuple[str, str]] = []
@@ -116,6 +118,7 @@ class Peer:
         elif event.type in {Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH}:
             self._left(event.link, closes=event.type == Event.LINK_REMOTE_CLOSE)
         elif event.type == Event.LINK_FLOW and event.link.is_sender:
+            self.credits.append((event.link.name, event.link.credit))
             self._give(event.link)
         elif event.type == Event.DELIVERY and event.link.is_sender:
             self.judged.append((event.delivery.remote_state, event.delivery.remote.data))
@@ -335,6 +338,7 @@ def test_a_selector_and_no_local_are_filters_of_the_source(talk: Talk) -> None:
     ((_, asked),) = talk.peer.links
     found = {name: (one.descriptor, one.value) for name, one in asked["filters"].items()}
     assert found == {SELECTOR: (SELECTOR, "kind = 'a'"), NO_LOCAL: (NO_LOCAL, [])}
+    talk.until(lambda: [name for name, _ in talk.peer.credits] == ["c0/1"])
 
 
 def test_who_filters_nothing_gets_no_consumer(talk: Talk) -> None:
@@ -343,6 +347,7 @@ def test_who_filters_nothing_gets_no_consumer(talk: Talk) -> None:
     talk.peer.filters = False
     assert talk.subscribed(selector="kind = 'a'")["fail"]["code"] == "amqp:not-implemented"
     talk.until(lambda: talk.peer.ends == [("c0/1", "close")])
+    assert not talk.peer.credits, "what had come by then would be lost with the link"
     assert not [one for one in talk.agent.said if one.get("event") == "arrive"]
 
 
