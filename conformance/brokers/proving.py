@@ -75,6 +75,7 @@ _NO_CLOCK = (
     "the broker stamps no messages, so its clock cannot be read, and what asks for its clock is not run; "
     "it might write its own time into the header `timestamp` of what comes without one"
 )
+_UNREADABLE = 'only over STOMP can the clock of a broker be read, and there is no endpoints.stomp; say clock = "none"'
 
 
 class Proof(NamedTuple):
@@ -93,6 +94,8 @@ def prove(adapter: ProfileAdapter) -> Iterator[Proof]:
         ("names.stomp.headers", _marks),
     ]
     if profile.endpoints.stomp is None:
+        if profile.start is not None and profile.start.clock != "none":
+            yield Proof("start.clock", "not proven", _UNREADABLE)
         return
     if profile.start is not None and profile.start.clock != "none":
         questions.append(("start.clock", _clock))
