@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -32,6 +33,8 @@ LATE_NS: Final = 500 * NS_PER_MS
 #: How often at least a broker looks whose protocol says when a silence is too long.
 TICK_MS: Final = 1000
 EARLY_NS: Final = 50 * NS_PER_MS
+#: For so many heart-beat intervals a client of AMQP 0-9-1 hears nothing before it gives its broker up (4.2.7).
+INTERVALS: Final = 2
 
 
 def is_inactivity(event: Closed) -> bool:
@@ -285,3 +288,32 @@ def connections_of(tables: Tables, client: Client) -> list[Connection]:
         if end is not None:
             connection.leave(end.t0)
     return [connection for connection in found if connection.connect.result == "ok"]
+
+
+class Link:
+    """A connection with the limits of the broker's end and of the client's, whose library may follow either generation.
+    ``ends``: the monitors that they agreed on.
+    """
+
+    def __init__(self, tables: Tables, connection: Connection, ends: tuple[MonitorSpec, MonitorSpec]) -> None:
+        via, generation, grace = connection.client.via, _generation(tables), tables.declared.heart_beat_grace
+        self.connection, (ours, theirs) = connection, ends
+        rate, jitter_ns, traits = tables.rate, connection.jitter_ns, connection.client.traits
+        twice, seconds = traits.beats_twice, traits.beats_in_seconds
+        self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice, in_seconds=seconds)
+        self.broker.close_by(traits.broker_closes_ms)
+        own, patience = generation if tables.simulated else "", INTERVALS if seconds else None
+        twice = twice and not seconds  # a library of AMQP 1.0 asks for half of what it waits (2.4.5)
+        self.client = Limits(theirs, own, via, rate, jitter_ns, patience, beats_twice=twice, in_seconds=seconds)
+        if via == "stomp" and generation == "classic" and not tables.simulated:
+            # Such a broker looks once in each period whether it has written anything (InactivityMonitor, writeCheck).
+            self.client.gap_ns = 2 * theirs.initial_delay_ms * NS_PER_MS + jitter_ns
+
+    def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
+        """(which end, its limits, its close for silence)."""
+        yield "broker", self.broker, self.connection.broker_close
+        yield "client", self.client, self.connection.client_close
+
+
+def _generation(tables: Tables) -> str:
+    return tables.declared.generation.get("monitor", "documented" if tables.simulated else "")

@@ -15,7 +15,7 @@ from brokerproof.conformance.experiment.history import Probe as ProbeEvent
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import came_back
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.links import Connection, Limits, Silence, connections_of, gave_up, is_inactivity
+from brokerproof.conformance.facts.links import Connection, Link, Silence, connections_of, gave_up, is_inactivity
 from brokerproof.conformance.facts.marks import but
 from brokerproof.conformance.facts.negotiation import DEFAULT_OFFER, agreed
 from brokerproof.conformance.facts.permission import maybe_without_room
@@ -29,34 +29,6 @@ from brokerproof.conformance.rules.rule import Findings, broken, held, rule, uns
 SILENT_NS = 1_000_000_000
 #: Messages of this size may take long.
 LARGE_BYTES = 64 * 1024
-#: For so many heart-beat intervals a client of AMQP 0-9-1 hears nothing before it gives its broker up (4.2.7).
-INTERVALS = 2
-
-
-class Link:
-    """A connection with the limits of the broker's end and of the client's, whose library may follow either generation.
-    ``ends``: the monitors that they agreed on.
-    """
-
-    def __init__(self, facts: Facts, connection: Connection, ends: tuple[MonitorSpec, MonitorSpec]) -> None:
-        via, generation, grace = connection.client.via, _generation(facts), facts.declared.heart_beat_grace
-        self.connection, (ours, theirs) = connection, ends
-        rate, jitter_ns, traits = facts.rate, connection.jitter_ns, connection.client.traits
-        twice, seconds = traits.beats_twice, traits.beats_in_seconds
-        self.broker = Limits(ours, generation, via, rate, jitter_ns, grace, beats_twice=twice, in_seconds=seconds)
-        self.broker.close_by(traits.broker_closes_ms)
-        own, patience = generation if facts.simulated else "", INTERVALS if seconds else None
-        twice = twice and not seconds  # a library of AMQP 1.0 asks for half of what it waits (2.4.5)
-        self.client = Limits(theirs, own, via, rate, jitter_ns, patience, beats_twice=twice, in_seconds=seconds)
-
-    def ends(self) -> Iterator[tuple[str, Limits, Closed | None]]:
-        """(which end, its limits, its close for silence)."""
-        yield "broker", self.broker, self.connection.broker_close
-        yield "client", self.client, self.connection.client_close
-
-
-def _generation(facts: Facts) -> str:
-    return facts.declared.generation.get("monitor", "documented" if facts.simulated else "")
 
 
 def _as_agreed(facts: Facts) -> bool:

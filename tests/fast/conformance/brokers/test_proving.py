@@ -14,6 +14,8 @@ name = "clocked"
 [start]
 command = ["/bin/true"]
 clock = "libfaketime"
+[promises]
+capabilities = ["prefetch"]
 [endpoints]
 mqtt = { url = "mqtt://127.0.0.1:{port.mqtt}" }
 """

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from brokerproof.conformance.experiment.configuration import ConnectorSpec, MonitorSpec
+from brokerproof.conformance.experiment.history import Connect
+from brokerproof.conformance.experiment.traits import STOMP
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.rules.judge import judge_history
 from tests.fast.conformance.rules.history_builder import Builder
@@ -261,6 +264,21 @@ def test_a_healthy_link_stays_open() -> None:
     assert kind(link().at(3000).closed("c0", "client", "c0"), "INA-002") is FAILS
     both = link().at(3000).closed("c0", "client", "c0").at(3400).closed("c0")
     assert kind(both, "INA-002") is UNSURE, "a machine that stood still (live seed 7721104)"
+
+
+@pytest.mark.parametrize(("generation", "expected"), [("classic", SILENT), ("", FAILS)])
+def test_a_broker_that_looks_once_a_period_whether_it_wrote_is_silent_for_two(
+    generation: str, expected: VerdictKind
+) -> None:
+    """A client that waits for two had heard nothing for 8192 ms of 8000 (live seed 11760121 of ActiveMQ)."""
+    twice = msgspec.structs.replace(STOMP, beats_twice=True)
+    told = {"monitor": generation} if generation else {}
+    story = Builder("live", monitor={"c0": MonitorSpec(4000, 4000)}, generation=told).connect("c0", beats=(4000, 4000))
+    story.events = [
+        msgspec.structs.replace(event, traits=twice) if isinstance(event, Connect) else event for event in story.events
+    ]
+    story.at(20_000).closed("c0", "client", "c0", idle_ms=8192)
+    assert kind(story.phase("end"), "INA-002") is expected
 
 
 @pytest.mark.parametrize(
