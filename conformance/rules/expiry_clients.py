@@ -376,7 +376,8 @@ def a_relative_life_is_not_shown(facts: Facts, copy: Copy) -> Findings:
         event = delivery.event
         if event.expiration_ms > 0:
             if not (facts.simulated or delivery.session.traits.checks_expiry):
-                continue  # a real broker may say when its own clock will end it, to who does not act on that
+                yield held("shown-to-who-does-not-act")  # when the clock of a real broker will end it
+                continue
             yield broken("shown", copy, delivery, why=f"its consumer was told {event.expiration_ms}")
             return
         # Where somebody has looked: a real broker may tell it in another way.

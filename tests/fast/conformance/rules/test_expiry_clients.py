@@ -191,7 +191,7 @@ def test_a_ceiling_caps_a_relative_life() -> None:
         ("simulated", False, SATISFIED),
         ("simulated", True, VIOLATED),
         ("live", False, SATISFIED),
-        ("live", True, NOT_EXERCISED),
+        ("live", True, SATISFIED),
     ],
 )
 def test_consumers_are_told_no_expiration(world: str, shown: bool, expected: VerdictKind) -> None:
@@ -200,6 +200,8 @@ def test_consumers_are_told_no_expiration(world: str, shown: bool, expected: Ver
     run.deliver("c0/1", "p0/1", expiration_ms=run.wall_ms("b") + 990 if shown else 0)
     found = verdicts(run.close(at_ms=500).finish())["EXP-025"]
     assert found.verdict is expected
+    if shown and world == "live":
+        assert found.outcome == "shown-to-who-does-not-act"
     if not shown:
         assert found.situations == [AGREED]
 
