@@ -6,7 +6,7 @@ Rules
 * A requirement fell silent when no run of the broker decided about it, at least one should have, and in that run an
   answer differed before the faults were lifted. Where all answers are the same, the world's timing made the difference.
 * A promise excuses: what is not applicable, not run or a known failure has not fallen silent, nor has what differs
-  first in an answer that is known not to come (``UNANSWERED``), or in a send that may have to wait for room. So does a
+  first in an answer that is known not to come (``UNANSWERED``), or in a send for which there may be no room. So does a
   step that was skipped there only, and before, or refused by its client's library, or left out of a transaction that
   the library's scope does not reach: its client cannot ask that. Who accepts what the reference refuses has a voice,
   and so has who gives what it still holds back.
@@ -90,13 +90,18 @@ def _known(verdicts: list[Verdict]) -> set[str]:
 
 
 def _waits_for_room(history: History, answer: str) -> bool:
-    """Whether an answer is none to a send for which there may have been no room: who lets producers wait may do so."""
+    """Whether an answer is none to a send for which there may have been no room, or refuses it: who lets producers wait
+    may do so, and who is asked for what can never fit may say so.
+    """
     words = answer.split(" ")
-    if words[1] != "send" or words[-1] != "unknown":
+    if words[1] != "send" or not (words[-1] == "unknown" or " fail (" in answer):
         return False
     facts = Facts(history)
     send = facts.sends.get(words[2])
-    return send is not None and maybe_without_room(facts, send.event)
+    if send is None or words[-1] == "unknown":
+        return send is not None and maybe_without_room(facts, send.event)
+    limits = (facts.declared.memory_limit_bytes, send.dest.applied.memory_limit_bytes)
+    return any(0 < limit < send.event.size for limit in limits)
 
 
 def as_observed(sound: History, other: History) -> History:

@@ -277,6 +277,8 @@ def test_a_figure_that_nobody_can_read_of_a_broker_is_nobodys_silence() -> None:
 @pytest.mark.parametrize(("limit", "expected"), [(2048, True), (2**30, False)])
 def test_who_lets_producers_wait_for_room_has_not_lost_its_voice(limit: int, expected: bool) -> None:
     story = Builder("live", memory_limit_bytes=limit).connect("p0").send("p0/1", "q0", size=1024)
-    history = story.send("p0/2", "q0", size=1024, result="unknown").phase("end").history()
+    story = story.send("p0/2", "q0", size=1024, result="unknown").send("p0/3", "q0", size=4096, result="fail")
+    history = story.phase("end").history()
     assert _waits_for_room(history, "p0: send p0/2 q0 unknown") is expected
     assert not _waits_for_room(history, "p0: send p0/2 q0 fail (no)")
+    assert _waits_for_room(history, "p0: send p0/3 q0 fail (never)") is expected, "it can never fit"
