@@ -13,6 +13,7 @@ Rules
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   some figures nobody can read of a broker, and a library that settles outside of transactions leaves nothing in them to
   judge, wherever answers first differ.
+* So does a stall that was shorter in its world than in virtual time, if it cost a client its connection there.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
 """
 
@@ -73,7 +74,8 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     difference = first_difference(sound.history, result.history) if lost else None
     if difference is None or (difference[1].endswith(" unknown") and UNANSWERED in _known(result.verdicts)):
         return {}
-    if _waits_for_room(result.history, difference[1]):
+    expected, found = difference
+    if _waits_for_room(result.history, found) or _stalled_for_less(sound.history, result.history, expected):
         return {}
     seen = as_observed(sound.history, result.history)
     if seen is not sound.history:
@@ -102,6 +104,23 @@ def _waits_for_room(history: History, answer: str) -> bool:
         return send is not None and maybe_without_room(facts, send.event)
     limits = (facts.declared.memory_limit_bytes, send.dest.applied.memory_limit_bytes)
     return any(0 < limit < send.event.size for limit in limits)
+
+
+def _stalled_for_less(sound: History, other: History, expected: str) -> bool:
+    """Whether a client lost its connection to the reference broker in a stall that was shorter in the other's world."""
+    host, _, answer = expected.partition(": ")
+    return answer.startswith("leave") and _stalled_ns(other, host) < _stalled_ns(sound, host)
+
+
+def _stalled_ns(history: History, host: str) -> int:
+    """How long the longest stall of a client's link lasted, at most."""
+    longest_ns, begun_ns = 0, history.events[-1].t1
+    for event in history.events:
+        if isinstance(event, Fault) and event.link == host and event.fault == "stall":
+            begun_ns = min(begun_ns, event.t0)
+        elif isinstance(event, Fault) and event.link == host and event.fault == "resume":
+            longest_ns, begun_ns = max(longest_ns, event.t1 - begun_ns), history.events[-1].t1
+    return max(longest_ns, history.events[-1].t1 - begun_ns)
 
 
 def as_observed(sound: History, other: History) -> History:

@@ -19,7 +19,14 @@ from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.mutants import MUTANTS, Mutant
 from brokerproof.conformance.requirements.catalogue import default_catalogue
 from brokerproof.conformance.running.engine import run_program
-from brokerproof.conformance.running.silence import Voices, _waits_for_room, as_observed, first_difference, lost_voice
+from brokerproof.conformance.running.silence import (
+    Voices,
+    _stalled_for_less,
+    _waits_for_room,
+    as_observed,
+    first_difference,
+    lost_voice,
+)
 from brokerproof.reference_broker.core.broker import Broker
 from brokerproof.reference_broker.core.effects import Effect, Refused
 from brokerproof.reference_broker.core.events import POISON, Ack, Event
@@ -282,3 +289,23 @@ def test_who_lets_producers_wait_for_room_has_not_lost_its_voice(limit: int, exp
     assert _waits_for_room(history, "p0: send p0/2 q0 unknown") is expected
     assert not _waits_for_room(history, "p0: send p0/2 q0 fail (no)")
     assert _waits_for_room(history, "p0: send p0/3 q0 fail (never)") is expected, "it can never fit"
+
+
+@pytest.mark.parametrize(
+    ("expected", "ours_ms", "theirs_ms", "excused"),
+    [
+        ("c0: leave ok", 2400, 600, True),
+        ("c0: leave ok", 2400, 2400, False),
+        ("c0: leave ok", 600, 2400, False),
+        ("c0: begin c0/tx1 ok", 2400, 600, False),
+        ("p0: leave ok", 2400, 600, False),
+    ],
+)
+def test_a_connection_that_only_a_longer_stall_costs_is_nobodys_silence(
+    expected: str, ours_ms: float, theirs_ms: float, excused: bool
+) -> None:
+    def stalled(lasts_ms: float) -> History:
+        told = Builder().connect("p0").connect("c0").at(100).stall("c0").at(100 + lasts_ms).resume("c0")
+        return told.at(5000).phase("end").history()
+
+    assert _stalled_for_less(stalled(ours_ms), stalled(theirs_ms), expected) is excused
