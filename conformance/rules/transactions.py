@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from brokerproof.conformance.experiment.history import Abort, Event
+from brokerproof.conformance.experiment.history import Abort, Event, Leave
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.absence import absent, ended
 from brokerproof.conformance.facts.facts import Facts
-from brokerproof.conformance.facts.presence import maybe_elsewhere
-from brokerproof.conformance.facts.rows import LATE, RETURNED, Delivery, Send, Transaction
+from brokerproof.conformance.facts.presence import kept_connection, maybe_elsewhere
+from brokerproof.conformance.facts.rows import LATE, RETURNED, Delivery, Send, Session, Transaction
 from brokerproof.conformance.facts.spans import NEVER, t1_of
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 from brokerproof.conformance.rules.selecting import transactions
@@ -119,21 +119,32 @@ def in_the_order_of_sending(facts: Facts, transaction: Transaction) -> Findings:
 
 
 @rule("GEN-064", over=transactions)
-def settled_by_a_commit(_facts: Facts, transaction: Transaction) -> Findings:
+def settled_by_a_commit(facts: Facts, transaction: Transaction) -> Findings:
     """What was acknowledged in a committed transaction is not delivered again."""
     commit = transaction.end
     if not transaction.committed or commit is None or transaction.mixed:
         return
     for delivery in transaction.settled:
         session, copy = delivery.session, delivery.copy
-        if not session.known or session.lost_ns < commit.t1 or copy.marks & BLIND:
+        left = session.lost_ns < commit.t1
+        if not session.known or copy.marks & BLIND or (left and not _left_alone(facts, session, commit)):
             continue
-        arrivals = copy.deliveries
+        # To whom it went before the commit, because its consumer had left, is open.
+        since_ns, arrivals = commit.t1 if left else delivery.event.t1, copy.deliveries
         for other in arrivals[arrivals.index(delivery) + 1 :] if delivery in arrivals else ():
-            if other.state != LATE and other.session.lost_ns > delivery.event.t1:
+            if other.state != LATE and other.session.lost_ns > delivery.event.t1 and other.event.t0 >= since_ns:
                 yield broken("redelivered", delivery, transaction, other)
                 return
         yield held("never-again", "its consumer left afterwards" if session.end else "")
+
+
+def _left_alone(facts: Facts, session: Session, commit: Event) -> bool:
+    """Whether a consumer said goodbye, and nothing else of the connection whose transactions its acknowledgements join
+    ended before the commit.
+    """
+    goodbye = isinstance(session.leave, Leave) and session.leave.consumer and session.leave.result == "ok"
+    whole = session.traits.transaction_scope == "connection"
+    return bool(goodbye) and whole and kept_connection(facts, session.client, session.opened[0], commit.t1)
 
 
 def _come_back(facts: Facts, transaction: Transaction, outcome: str, situation: str) -> Findings:

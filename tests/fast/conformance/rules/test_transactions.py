@@ -153,12 +153,23 @@ def test_what_was_acknowledged_and_committed_comes_not_again() -> None:
     assert outcome(story.arrive("c1/1", "p0/1"), "GEN-064") == (FAILS, "redelivered")
 
 
-@pytest.mark.parametrize("end", ["left", "unknown", "rejected"])
+@pytest.mark.parametrize(("lost", "expected"), [(False, FAILS), (True, SILENT)])
+def test_who_said_goodbye_before_the_commit_had_acknowledged_it(lost: bool, expected: VerdictKind) -> None:
+    story = pledged().leave("c0/1")
+    story = story.lose("c0").connect("c0") if lost else story
+    story.commit("c0").subscribe("c1/1").arrive("c1/1", "p0/1")
+    assert outcome(story, "GEN-064")[0] is expected
+
+
+def test_to_whom_it_goes_before_the_commit_is_open() -> None:
+    story = pledged().leave("c0/1").subscribe("c1/1").arrive("c1/1", "p0/1").commit("c0")
+    assert outcome(story, "GEN-064")[0] is not FAILS
+
+
+@pytest.mark.parametrize("end", ["unknown", "rejected"])
 def test_where_a_message_may_come_again(end: str) -> None:
     story = pledged()
-    if end == "left":
-        story.leave("c0/1").commit("c0")
-    elif end == "unknown":
+    if end == "unknown":
         story.commit("c0", result="unknown").leave("c0/1")
     else:
         story.ack("c0/1", "p0/2", tx=CTX, result="fail").commit("c0").leave("c0/1")
