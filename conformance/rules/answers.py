@@ -28,7 +28,7 @@ from brokerproof.conformance.facts.deaths import consumed_ns
 from brokerproof.conformance.facts.expiration import dead
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.ledger import Browser
-from brokerproof.conformance.facts.marks import MQSC
+from brokerproof.conformance.facts.marks import LIMIT, MQSC
 from brokerproof.conformance.facts.permission import is_behind, kept_back
 from brokerproof.conformance.facts.presence import disturbed, kept_connection
 from brokerproof.conformance.facts.pressure import scarce_ns
@@ -152,7 +152,8 @@ def _is_left_waiting(facts: Facts, send: Send, client: Client) -> bool:
         return False
     if dest.kind != "queue" or event.tx is not None or by_ns <= event.t0 or facts.clock_steps:
         return False
-    if facts.limits or any(one.op != "purge" for one in dest.purges):
+    limited = facts.marks.on(dest.name, (event.t0, event.t1)) & LIMIT
+    if limited or any(one.op != "purge" for one in dest.purges):
         return False
 
     def gone(copy: Copy) -> bool:

@@ -264,12 +264,14 @@ def _unwelcome(one: Utterance) -> Reply | None:
 
 
 def _unasked(one: Utterance, left: list[Reply]) -> Reply | None:
-    """A receipt that no frame of its peer, until then, had named."""
+    """A receipt that no frame of its peer names."""
+    receipts = [reply for reply in left if reply.what == "RECEIPT"]
+    if not receipts:
+        return None
     said = [(known, turn) for turn in one.event.heard.turns if (known := dialogues("stomp").get(turn.dialogue))]
     frames = [filled(known.turns[turn.turn].says, turn.words) for known, turn in said]
     asked = {line.partition(":")[2] for frame in frames for line in frame.splitlines() if line.startswith("receipt:")}
-    receipts = [reply for reply in left if reply.what == "RECEIPT"]
-    return next((one for one in receipts if not asked & {line.partition(":")[2] for line in one.lines}), None)
+    return next((reply for reply in receipts if not asked & {line.partition(":")[2] for line in reply.lines}), None)
 
 
 def _waited(one: Utterance) -> bool:
@@ -296,7 +298,7 @@ def what_the_specification_promises(_facts: Facts, one: Utterance) -> Findings:
     if one.turn.tidies:
         return
     if (unwelcome := _unwelcome(one)) is not None:
-        why = f"{_said(one)}, and heard {unwelcome.what} {unwelcome.lines} {unwelcome.body!r}, which is over"
+        why = f"{_said(one)}; it heard {unwelcome.what} {unwelcome.lines} {unwelcome.body!r}, which must not come"
         yield broken("otherwise", one.event, why=why)
         return
     if any(reply.what == "ERROR" for reply in replies):

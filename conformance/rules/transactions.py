@@ -130,12 +130,12 @@ def settled_by_a_commit(facts: Facts, transaction: Transaction) -> Findings:
         if not session.known or copy.marks & BLIND or (left and not _left_alone(facts, session, commit)):
             continue
         # To whom it went before the commit, because its consumer had left, is open.
-        since_ns, arrivals = commit.t1 if left else delivery.event.t1, copy.deliveries
+        since_ns, arrivals = commit.t1 if left else 0, copy.deliveries
         for other in arrivals[arrivals.index(delivery) + 1 :] if delivery in arrivals else ():
             if other.state != LATE and other.session.lost_ns > delivery.event.t1 and other.event.t0 >= since_ns:
                 yield broken("redelivered", delivery, transaction, other)
                 return
-        yield held("never-again", "its consumer left afterwards" if session.end else "")
+        yield held("never-again", "its consumer left afterwards" if session.end and not left else "")
 
 
 def _left_alone(facts: Facts, session: Session, commit: Event) -> bool:

@@ -13,8 +13,8 @@ Rules
 * What cannot be told of such a history at all is nobody's silence: only virtual time is exact enough for some claims,
   some figures nobody can read of a broker, and a library that settles outside of transactions leaves nothing in them to
   judge, wherever answers first differ.
-* So does a stall that was shorter in its world than in virtual time, if it cost a client its connection there.
 * A fault that only its world could play (``exhaust``) excuses what comes after it: the reference broker ran without.
+  So does a connection that the reference broker's client lost for a silence that no stall lasted in the other's world.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from brokerproof.conformance.experiment.results import RunResult, Silence
 from brokerproof.conformance.experiment.traits import Traits
 from brokerproof.conformance.experiment.verdict import Verdict, VerdictKind
 from brokerproof.conformance.facts.facts import Facts
+from brokerproof.conformance.facts.links import is_inactivity
 from brokerproof.conformance.facts.permission import maybe_without_room
 from brokerproof.conformance.rules.judge import judge_history
 from brokerproof.conformance.running.engine import run_program
@@ -75,7 +76,7 @@ def lost_voice(result: RunResult) -> dict[str, tuple[str, str]]:
     if difference is None or (difference[1].endswith(" unknown") and UNANSWERED in _known(result.verdicts)):
         return {}
     expected, found = difference
-    if _waits_for_room(result.history, found) or _stalled_for_less(sound.history, result.history, expected):
+    if _may_lack_room(result.history, found) or _stalled_for_less(sound.history, result.history, expected):
         return {}
     seen = as_observed(sound.history, result.history)
     if seen is not sound.history:
@@ -91,36 +92,37 @@ def _known(verdicts: list[Verdict]) -> set[str]:
     return {verdict.requirement for verdict in verdicts if verdict.verdict is VerdictKind.KNOWN_FAILURE}
 
 
-def _waits_for_room(history: History, answer: str) -> bool:
-    """Whether an answer is none to a send for which there may have been no room, or refuses it: who lets producers wait
-    may do so, and who is asked for what can never fit may say so.
-    """
+def _may_lack_room(history: History, answer: str) -> bool:
+    """Whether an answer is none to a send for which there may have been no room, or refuses one that can never fit."""
     words = answer.split(" ")
-    if words[1] != "send" or not (words[-1] == "unknown" or " fail (" in answer):
+    waits = words[-1] == "unknown"
+    if words[1] != "send" or not (waits or " fail (" in answer):
         return False
     facts = Facts(history)
     send = facts.sends.get(words[2])
-    if send is None or words[-1] == "unknown":
-        return send is not None and maybe_without_room(facts, send.event)
+    if send is None:
+        return False
     limits = (facts.declared.memory_limit_bytes, send.dest.applied.memory_limit_bytes)
-    return any(0 < limit < send.event.size for limit in limits)
+    return maybe_without_room(facts, send.event) if waits else any(0 < one < send.event.size for one in limits)
 
 
 def _stalled_for_less(sound: History, other: History, expected: str) -> bool:
-    """Whether a client lost its connection to the reference broker in a stall that was shorter in the other's world."""
+    """Whether a client lost its connection to the reference broker for a silence that no stall of its link lasted in
+    the other's world.
+    """
     host, _, answer = expected.partition(": ")
-    return answer.startswith("leave") and _stalled_ns(other, host) < _stalled_ns(sound, host)
-
-
-def _stalled_ns(history: History, host: str) -> int:
-    """How long the longest stall of a client's link lasted, at most."""
-    longest_ns, begun_ns = 0, history.events[-1].t1
-    for event in history.events:
-        if isinstance(event, Fault) and event.link == host and event.fault == "stall":
-            begun_ns = min(begun_ns, event.t0)
-        elif isinstance(event, Fault) and event.link == host and event.fault == "resume":
-            longest_ns, begun_ns = max(longest_ns, event.t1 - begun_ns), history.events[-1].t1
-    return max(longest_ns, history.events[-1].t1 - begun_ns)
+    ours, theirs = Facts(sound).clients.get(host), Facts(other).clients.get(host)
+    if not answer.startswith("leave") or ours is None or theirs is None:
+        return False
+    silences = [
+        close.t0 - low
+        for close in ours.closes
+        if is_inactivity(close)
+        for low, high in (stall.span() for stall in ours.stalls)
+        if low < close.t0 < high
+    ]
+    stalls = [high - low for low, high in (stall.span() for stall in theirs.stalls)]
+    return bool(silences) and max(stalls, default=0) < min(silences)
 
 
 def as_observed(sound: History, other: History) -> History:
