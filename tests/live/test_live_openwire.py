@@ -59,7 +59,8 @@ def test_what_only_our_client_says_is_done_as_it_must_be(stage: Stage, name: str
     verdicts = {verdict.requirement: verdict for verdict in result.verdicts}
     assert result.problem == ""
     assert verdicts[requirement].verdict is VerdictKind.SATISFIED
-    assert not [one for one in result.verdicts if one.verdict is VerdictKind.VIOLATED]
+    violated = [one for one in result.verdicts if one.verdict is VerdictKind.VIOLATED]
+    assert not violated, "\n".join(map(str, violated))
 
 
 #: By the label, because a machine without ActiveMQ must get as far as saying so.
