@@ -129,7 +129,9 @@ def live_runs(
         plan, fitting = covering_plan(plan, shows, adapter.real_ms), len(plan)
         about["programs"] = f"{len(plan)} of the {fitting} of the corpus that fit, which show each requirement twice"
     if options.requirement is not None:
-        plan = [(name, program) for name, program in plan if shown(name, program, wanted)]
+        asked = _applicable(adapter, wanted)
+        # Why nothing applies is told by any run.
+        plan = [entry for entry in plan if shown(*entry, asked)] if asked else plan[:1]
         about["programs"] = f"{len(plan)} of the corpus that show {options.requirement}, {len(refused)} do not fit"
     if options.chaos is not None:
         plan, refused = [], []

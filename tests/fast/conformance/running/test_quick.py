@@ -14,6 +14,7 @@ from brokerproof.conformance.corpus import programs
 from brokerproof.conformance.experiment.exits import UsageError
 from brokerproof.conformance.experiment.results import SuiteEvent, SuiteFinished, SuiteStarted
 from brokerproof.conformance.requirements.catalogue import default_catalogue
+from brokerproof.conformance.running import live
 from brokerproof.conformance.running.engine import run_program
 from brokerproof.conformance.running.live import live_runs
 from brokerproof.conformance.running.options import SuiteOptions
@@ -88,6 +89,12 @@ def test_a_name_is_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs.about["programs"].startswith("a quick selection")
     with pytest.raises(UsageError, match="name a broker"):
         command.main(["--name", "mine", "--tier", "simulated"])
+
+
+def test_what_does_not_apply_is_said_by_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, server="x/1"))
+    monkeypatch.setattr(live, "refused_by", lambda _: [])
+    assert live_runs(SuiteOptions(broker=URL, requirement="MEM-001"), ("MEM-001",)).first == 1
 
 
 def test_a_url_is_tested_quickly_unless_all_is_asked_for(
