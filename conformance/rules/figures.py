@@ -1,14 +1,15 @@
 """Figures beside those of queues: what operators are told, topics, the broker's own, and what no figure can be (GEN-140
-to GEN-142, GEN-145, INF-023, INF-024).
+to GEN-142, GEN-145, INF-019, INF-021, INF-023, INF-024).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
-from brokerproof.conformance.experiment.history import Counters, Leave, Operate
+from brokerproof.conformance.experiment.history import Counters, Leave, Nack, Operate
 from brokerproof.conformance.facts import marks
 from brokerproof.conformance.facts.expiration import may_die
 from brokerproof.conformance.facts.facts import Facts
@@ -21,7 +22,8 @@ from brokerproof.conformance.facts.publishing import taken
 from brokerproof.conformance.facts.rows import SETTLED, Delivery, Destination, Reading, Session
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS
 from brokerproof.conformance.facts.tables import looks_at
-from brokerproof.conformance.facts.tally import has_timed
+from brokerproof.conformance.facts.tally import has_timed, is_known
+from brokerproof.conformance.rules.inflight import arriving, contradicted, counting_dispatches
 from brokerproof.conformance.rules.rule import Findings, broken, held, rule
 
 #: The in-flight count has rules of its own.
@@ -268,3 +270,60 @@ def consumers_are_counted(facts: Facts, reading: Reading) -> Findings:
         yield broken("miscounted", reading, why=f"{seen} were reported, and {low} to {high} were there")
     elif low == high and dest is not None:
         yield held("counted", "some had left" if len(dest.sessions) > high else "")
+
+
+def counting_waste(facts: Facts) -> list[Reading]:
+    """Counters at rest, of destinations with consumers, with a count of dispatches that came to nothing."""
+    found = [one for one in facts.rows(arriving) if one.at_rest and one.event.wasted is not None]
+    return [reading for reading in found if reading.destination.sessions and reading.ledger.zeroed]
+
+
+_ends_of: Final = attrgetter("acknowledged", "wasted", "in_flight")
+
+
+def telling_ends(facts: Facts) -> list[Reading]:
+    """Counters at rest of destinations that say what became of their dispatches."""
+    return [one for one in facts.rows(counting_dispatches) if one.at_rest and None not in _ends_of(one.event)]
+
+
+@rule("INF-021", over=telling_ends, handles=KINDS)
+def dispatches_come_to_an_end(facts: Facts, reading: Reading) -> Findings:
+    """When nothing moves, every dispatch was acknowledged, came to nothing, or is in flight."""
+    event, zeroed = reading.event, reading.ledger.zeroed
+    base = None if zeroed else reading.base
+    if not zeroed and (base is None or base.event.dispatched is None or None in _ends_of(base.event)):
+        return
+    before = 0 if base is None else (base.event.dispatched or 0) - sum(_ends_of(base.event))
+    more = (event.dispatched or 0) - sum(_ends_of(event)) - before
+    if more and not any(_undecided(facts, one) for one in (reading, base) if one is not None):
+        yield contradicted("unaccounted", reading, f"{more} dispatches have no end, or have several")
+    elif event.dispatched and not more:
+        yield held("accounted", "of a topic" if reading.destination.topic else "of a queue")
+
+
+def _undecided(facts: Facts, reading: Reading) -> bool:
+    """Whether an open transaction decides about something that its consumer has left: no figure has a word for that."""
+    at, dest = reading.event, reading.destination
+    ends = [one for one in facts.transactions.values() if one.end is None or one.end.t1 >= at.t0]
+    those = (delivery for one in ends for delivery in (*one.settled, *one.tried))
+    return any(one.dest is dest and one.session.ended_ns <= at.t1 for one in those)
+
+
+def _got(reading: Reading) -> Iterator[Delivery]:
+    """What had arrived from there by then."""
+    found = (delivery for session in reading.destination.sessions for delivery in session.deliveries)
+    return (delivery for delivery in found if delivery.event.t0 <= reading.event.t1)
+
+
+@rule("INF-019", over=counting_waste, handles=KINDS)
+def waste_is_counted(_facts: Facts, reading: Reading) -> Findings:
+    """Dispatches that came to nothing, because their consumer left before it settled them, are counted."""
+    wasted, ledger = reading.event.wasted or 0, reading.ledger
+    if wasted < ledger.left:
+        yield broken("uncounted", reading, why=f"{ledger.left} were left behind by consumers that went")
+    elif wasted and not ledger.departed and not ledger.browsed and is_known(reading):
+        # What was rejected or rolled back has come to nothing, too: some brokers count it.
+        if not any(one.rollbacks or Nack in map(type, one.settlements) for one in _got(reading)):
+            yield broken("invented", reading, why="no consumer has left, and none rejected anything")
+    else:
+        yield held("counted", "consumers had left messages behind" if ledger.left else "")

@@ -1,5 +1,5 @@
 """In-flight accounting: what a queue's counters say, at rest and while things move (INF-001 to INF-008,
-INF-010 to INF-014, INF-018 to INF-022).
+INF-010 to INF-014, INF-018, INF-020, INF-022).
 
 What each counter can be is asked of ``facts/tally.py``, which knows what restarts, operators, browsers and wildcards
 mean to it; so no mark drops a reading here.
@@ -7,14 +7,11 @@ mean to it; so no mark drops a reading here.
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Final
-
 from brokerproof.conformance.experiment.history import Operate
 from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS, LIMIT, MEMORY
 from brokerproof.conformance.facts.rows import SETTLED, Copy, Destination, Reading, Session
-from brokerproof.conformance.facts.tally import came_since_purge, dispatched, has_timed, is_known, is_wide
+from brokerproof.conformance.facts.tally import came_since_purge, dispatched, has_timed, is_wide
 from brokerproof.conformance.rules.rule import Finding, Findings, broken, held, rule, unsure
 from brokerproof.conformance.rules.selecting import queue_readings, queues_at_rest
 
@@ -443,45 +440,3 @@ def browsing_is_in_flight_only(_facts: Facts, reading: Reading) -> Findings:
         yield held("while-it-looked", "a browser held what it had seen")
     elif ledger.shown:
         yield held("while-it-looked", "a browser had gone")
-
-
-def counting_waste(facts: Facts) -> list[Reading]:
-    """Counters at rest, of destinations with consumers, with a count of dispatches that came to nothing."""
-    found = [one for one in facts.rows(arriving) if one.at_rest and one.event.wasted is not None]
-    return [reading for reading in found if reading.destination.sessions and reading.ledger.zeroed]
-
-
-_ends_of: Final = attrgetter("acknowledged", "wasted", "in_flight")
-
-
-def telling_ends(facts: Facts) -> list[Reading]:
-    """Counters at rest of destinations that say what became of their dispatches."""
-    return [one for one in facts.rows(counting_dispatches) if one.at_rest and None not in _ends_of(one.event)]
-
-
-@rule("INF-021", over=telling_ends, handles=KINDS)
-def dispatches_come_to_an_end(_facts: Facts, reading: Reading) -> Findings:
-    """When nothing moves, every dispatch was acknowledged, came to nothing, or is in flight."""
-    event, base = reading.event, reading.base
-    if base is None and not reading.ledger.zeroed:
-        return
-    if base is not None and (base.event.dispatched is None or None in _ends_of(base.event)):
-        return
-    before = 0 if base is None else (base.event.dispatched or 0) - sum(_ends_of(base.event))
-    more = (event.dispatched or 0) - sum(_ends_of(event)) - before
-    if more:
-        yield contradicted("unaccounted", reading, f"{more} dispatches have no end, or have several")
-    elif event.dispatched:
-        yield held("accounted", "of a topic" if reading.destination.topic else "of a queue")
-
-
-@rule("INF-019", over=counting_waste, handles=KINDS)
-def waste_is_counted(_facts: Facts, reading: Reading) -> Findings:
-    """Dispatches that came to nothing, because their consumer left before it settled them, are counted."""
-    wasted, ledger = reading.event.wasted or 0, reading.ledger
-    if wasted < ledger.left:
-        yield broken("uncounted", reading, why=f"{ledger.left} were left behind by consumers that went")
-    elif wasted and not ledger.departed and not ledger.browsed and is_known(reading):
-        yield broken("invented", reading, why="no consumer has left")
-    else:
-        yield held("counted", "consumers had left messages behind" if ledger.left else "")

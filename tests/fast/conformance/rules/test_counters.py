@@ -175,6 +175,21 @@ def test_nothing_is_wasted_while_nobody_leaves(wasted: int, expected: tuple[Verd
     assert outcome(held().ack("c0/1", "p0/1").rest(wasted=wasted), "INF-019") == expected
 
 
+@pytest.mark.parametrize("wasted", [0, 1])
+def test_some_count_what_was_rejected_as_wasted(wasted: int) -> None:
+    story = held().nack("c0/1", "p0/1").arrive("c0/1", "p0/1", redelivered=True)
+    assert outcome(story.rest(wasted=wasted), "INF-019")[0] is not FAILS
+
+
+@pytest.mark.parametrize("acknowledged", [0, 1])
+def test_what_an_open_transaction_decides_when_its_consumer_has_left_has_no_figure(acknowledged: int) -> None:
+    figures = {"dispatched": 2, "wasted": 1, "in_flight": 0}
+    story = held().begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").leave("c0/1")
+    assert outcome(story.rest(**figures, acknowledged=acknowledged), "INF-021")[0] is not FAILS
+    assert outcome(story.commit("c0").rest(**figures, acknowledged=1), "INF-021")[0] is HOLDS
+    assert outcome(story.rest(**figures, acknowledged=0), "INF-021")[0] is FAILS, "it has ended"
+
+
 def test_a_reset_or_an_absent_counter_says_nothing() -> None:
     assert outcome(held().operate("reset").lose("c0").rest(wasted=0), "INF-019")[0] is SILENT
     assert outcome(held().lose("c0").rest(size=2), "INF-019")[0] is SILENT
