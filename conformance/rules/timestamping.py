@@ -220,9 +220,13 @@ def future_is_capped(_facts: Facts, row: Stamped) -> Findings:
 
 
 def _is_untouched(delivery: Delivery) -> bool:
-    sent, event = delivery.send.event, delivery.event
-    kept = event.expiration_ms == sent.expiration_ms or (event.expiration_ms <= 0 and sent.expiration_ms <= 0)
-    return kept and (sent.timestamp_ms is None or sent.timestamp_ms == event.timestamp_ms)
+    sent_ms = delivery.send.event.timestamp_ms
+    return _lives_as_sent(delivery) and (sent_ms is None or sent_ms == delivery.event.timestamp_ms)
+
+
+def _lives_as_sent(delivery: Delivery) -> bool:
+    sent_ms, came_ms = delivery.send.event.expiration_ms, delivery.event.expiration_ms
+    return came_ms == sent_ms or (came_ms <= 0 and sent_ms <= 0)
 
 
 def _again(delivery: Delivery) -> str:
@@ -270,7 +274,9 @@ def unstamped(facts: Facts) -> list[Delivery]:
 @rule("TSP-007", over=unstamped, handles=KINDS, faults=("clock",))
 def others_leave_stamps_alone(_facts: Facts, delivery: Delivery) -> Findings:
     """A broker without time-stamping delivers timestamp and expiration as they were sent."""
-    return _left_alone(delivery)
+    # "No timestamp" (0) is a hint (Jakarta Messaging 3.1, 3.4.4): who ignores it fills it in.
+    filled = delivery.send.event.timestamp_ms == 0 and delivery.event.timestamp_ms
+    return () if filled and _lives_as_sent(delivery) else _left_alone(delivery)
 
 
 # -- dead letters, and messages that were born dead

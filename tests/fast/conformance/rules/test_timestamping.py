@@ -238,6 +238,12 @@ def test_what_must_not_be_touched(
     assert found[requirement].verdict is expected
 
 
+@pytest.mark.parametrize(("life_ms", "expected"), [(0, NOT_EXERCISED), (1, VIOLATED)])
+def test_who_sends_no_timestamp_may_be_given_one(life_ms: int, expected: VerdictKind) -> None:
+    run = sent(None, 2000, timestamp_ms=0)
+    assert received(run, 5, run.sent("p0/1").expiration_ms + life_ms)["TSP-007"].verdict is expected
+
+
 def test_delayed_messages_are_outside() -> None:
     run = sent(None, 2000, delay_ms=100)
     assert received(run, 5, 6)["TSP-007"].verdict is NOT_EXERCISED
@@ -325,4 +331,4 @@ def test_a_library_that_was_given_up_may_have_stamped_later(
 ) -> None:
     """Nobody waited for the end of the send, so what it told of its stamps was told too early."""
     run = sent(spec, timestamp_ms=0, result=result)
-    assert received(run, 1_795_219_200_077)[requirement].verdict is expected
+    assert received(run, 1_795_219_200_077, 1_795_219_260_077)[requirement].verdict is expected
