@@ -290,12 +290,13 @@ class Amqp091Agent(AsyncAgent):
         if consumer not in self.consumers:
             return
         headers = properties.headers or {}
-        origin = headers.get(self.words["original_destination"])
+        origin, before = headers.get(self.words["original_destination"]), headers.get(self.words["delivery_count"])
         self.arrived(
             consumer,
             body,
             (channel, method.delivery_tag),
             redelivered=bool(method.redelivered),
+            delivery_count=before + 1 if isinstance(before, int) else None,
             timestamp_ms=(properties.timestamp or 0) * 1000,
             original_dest=self.names.called(str(origin)) if origin else None,
             priority=properties.priority,

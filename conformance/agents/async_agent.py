@@ -223,7 +223,7 @@ class AsyncAgent(ABC):
         both = {**properties, **fields}
         told = {name: str(both[word]) for word, name in words.items() if both.get(word) is not None}
         kind = properties.get("kind")
-        its_own = {*words, self.words.get("original_destination", "")}
+        its_own = {*words, *(self.words.get(word, "") for word in ("original_destination", "delivery_count"))}
         plain = {name: value for name, value in properties.items() if name not in its_own}
         return {
             "kind": None if kind is None else str(kind),

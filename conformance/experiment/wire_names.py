@@ -57,6 +57,7 @@ WORDS: dict[str, dict[str, str]] = {
         "life": "expiration",
         "delay": "",
         "original_destination": "x-first-death-queue",
+        "delivery_count": "",
         "no_local": "",
         "correlation-id": "correlation-id",
         "type": "type",

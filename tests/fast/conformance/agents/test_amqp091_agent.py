@@ -142,6 +142,15 @@ def test_what_a_broker_adds_is_told(talk: Talk) -> None:
     assert arrived["headers"] == {"one_more": 1, "reply-to": "answers"}
 
 
+def test_earlier_deliveries_are_told_where_the_broker_counts_them(talk: Talk) -> None:
+    talk.agent.agent.words = {**talk.agent.agent.words, "delivery_count": "x-delivery-count"}
+    talk.sent()
+    properties = talk.channel.published[-1][3]
+    properties.headers = {"x-delivery-count": 2}
+    arrived = talk.arrival(redelivered=True)
+    assert (arrived["delivery_count"], arrived["headers"]) == (3, {})
+
+
 @pytest.mark.parametrize("redelivered", [False, True])
 def test_a_redelivery_is_told(talk: Talk, redelivered: bool) -> None:
     talk.sent()
