@@ -276,7 +276,8 @@ def others_leave_stamps_alone(_facts: Facts, delivery: Delivery) -> Findings:
     """A broker without time-stamping delivers timestamp and expiration as they were sent."""
     # "No timestamp" (0) is a hint (Jakarta Messaging 3.1, 3.4.4): who ignores it fills it in.
     filled = delivery.send.event.timestamp_ms == 0 and delivery.event.timestamp_ms
-    return () if filled and _lives_as_sent(delivery) else _left_alone(delivery)
+    if not (filled and _lives_as_sent(delivery)):
+        yield from _left_alone(delivery)
 
 
 # -- dead letters, and messages that were born dead
