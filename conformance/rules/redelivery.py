@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from brokerproof.conformance.experiment.history import Abort, Discard, Nack
 from brokerproof.conformance.facts.absence import missing
 from brokerproof.conformance.facts.deliveries import at_home, came_back, departure, marks_departure, repeated, settled
@@ -158,8 +160,9 @@ def returned_come_first(facts: Facts, row: Handover) -> Findings:
     if len(kinds) > 1 and not fair:
         return  # such brokers keep what is persistent and what is not in two places
     found = [delivery for delivery in row.one.deliveries if delivery.dest is row.dest and at_home(delivery)]
-    # Of what it rejected, and was given again, nobody knows which place is the original one.
-    again = [one.send.message for one in found if _was_put_back(facts, one)]
+    # Of what it rejected, or was given again, nobody knows which place is the original one.
+    times = Counter(one.send.message for one in found)
+    again = {one.send.message for one in found if times[one.send.message] > 1 or _was_put_back(facts, one)}
     back = {one.send.message: one for one in found if one.send.message not in again and _is_back(facts, row, one)}
     ahead = None
     came: dict[tuple[int, bool], list[Delivery]] = {}  # priority, brought by a rollback -> what has come back

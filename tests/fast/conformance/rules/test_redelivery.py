@@ -268,6 +268,13 @@ def test_what_came_back_is_first_and_in_order(prefetch: int) -> None:
     assert kind(told("p0/3"), "RDL-005") is SILENT
 
 
+def test_of_what_its_consumer_was_given_twice_nobody_knows_the_place() -> None:
+    """Rolled back and given again, behind the others: a broker may give it back where it was first."""
+    story = given(2).begin("c0").ack("c0/1", "p0/1", tx="c0/tx1").abort("c0")
+    story.arrive("c0/1", "p0/1", redelivered=True).lose("c0").rest(None).subscribe("c1/1")
+    assert kind(story.arrive("c1/1", "p0/1", "p0/2", redelivered=True), "RDL-005") is not FAILS
+
+
 @pytest.mark.parametrize(("world", "verdict"), [("live", HOLDS), ("simulated", FAILS)])
 def test_what_was_delayed_may_have_the_place_of_its_send_or_of_its_release(world: str, verdict: VerdictKind) -> None:
     story = Builder(world).connect("p0").connect("c0").connect("c1").subscribe("c0/1")
