@@ -5,7 +5,6 @@ to GEN-142, GEN-145, INF-019, INF-021, INF-023, INF-024).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
@@ -309,12 +308,6 @@ def _undecided(facts: Facts, reading: Reading) -> bool:
     return any(one.dest is dest and one.session.ended_ns <= at.t1 for one in those)
 
 
-def _got(reading: Reading) -> Iterator[Delivery]:
-    """What had arrived from there by then."""
-    found = (delivery for session in reading.destination.sessions for delivery in session.deliveries)
-    return (delivery for delivery in found if delivery.event.t0 <= reading.event.t1)
-
-
 @rule("INF-019", over=counting_waste, handles=KINDS)
 def waste_is_counted(_facts: Facts, reading: Reading) -> Findings:
     """Dispatches that came to nothing, because their consumer left before it settled them, are counted."""
@@ -323,7 +316,9 @@ def waste_is_counted(_facts: Facts, reading: Reading) -> Findings:
         yield broken("uncounted", reading, why=f"{ledger.left} were left behind by consumers that went")
     elif wasted and not ledger.departed and not ledger.browsed and is_known(reading):
         # What was rejected or rolled back has come to nothing, too: some brokers count it.
-        if not any(one.rollbacks or Nack in map(type, one.settlements) for one in _got(reading)):
+        came = [one for copy in reading.destination.copies for one in copy.deliveries]
+        came = [one for one in came if one.event.t0 <= reading.event.t1]
+        if not any(one.rollbacks or Nack in map(type, one.settlements) for one in came):
             yield broken("invented", reading, why="no consumer has left, and none rejected anything")
     else:
         yield held("counted", "consumers had left messages behind" if ledger.left else "")

@@ -14,7 +14,7 @@ from brokerproof.conformance.facts.facts import Facts
 from brokerproof.conformance.facts.marks import KINDS
 from brokerproof.conformance.facts.presence import maybe_elsewhere, rest_after
 from brokerproof.conformance.facts.pressure import pressed, scarce
-from brokerproof.conformance.facts.rows import LATE, Delivery, Destination, Reading, Session, Window
+from brokerproof.conformance.facts.rows import LATE, Copy, Delivery, Destination, Reading, Session, Window
 from brokerproof.conformance.facts.spans import NEVER, NS_PER_MS, ms
 from brokerproof.conformance.facts.tally import has_timed, is_crowded, is_known
 from brokerproof.conformance.rules.inflight import synchronous
@@ -101,7 +101,7 @@ def no_slot_is_idle(facts: Facts, reading: Reading) -> Findings:
         if not window.open():
             if window.held >= window.session.prefetch:
                 yield held("filled", "the window was full")
-        elif copy is not None and not _filled_soon(facts, window.session, reading):
+        elif copy is not None and not _filled_soon(facts, window.session, copy, reading):
             why = f"{copy.message} waits on the queue, and {_described(window)}"
             yield broken("idle", window.session, copy, reading, why=why)
             return
@@ -109,18 +109,18 @@ def no_slot_is_idle(facts: Facts, reading: Reading) -> Findings:
             yield held("filled", "the window was open and nothing waited")
 
 
-def _filled_soon(facts: Facts, session: Session, reading: Reading) -> bool:
-    """Whether a real broker gave it something of itself a little later: some wait for more room, or are busy elsewhere,
-    while nothing seems to move.
+def _filled_soon(facts: Facts, session: Session, copy: Copy, reading: Reading) -> bool:
+    """Whether a real broker gave it something from there of itself a little later: some wait for more room, or are busy
+    elsewhere, while nothing seems to move.
     """
     if facts.simulated:
         return False
     acts = [one for delivery in session.deliveries for one in delivery.settlements]
-    since_ns = max([session.opened[1], *(one.t1 for one in acts if one.t1 <= reading.event.t0)])
+    since_ns = max([session.opened[1], copy.send.event.t1, *(one.t1 for one in acts if one.t1 <= reading.event.t0)])
     until_ns = min([one.t0 for one in acts if one.t1 > reading.event.t0], default=NEVER)
     until_ns = min(until_ns, since_ns + facts.declared.lateness_ms * NS_PER_MS)
     later = [one for one in session.deliveries if reading.event.t0 < one.event.t1 and one.event.t0 < until_ns]
-    return any(one.send.event.t1 <= reading.event.t0 for one in later)
+    return any(one.dest is reading.destination and one.send.event.t1 <= reading.event.t0 for one in later)
 
 
 def _described(window: Window) -> str:
@@ -142,7 +142,7 @@ def settling_frees_slots(facts: Facts, reading: Reading) -> Findings:
             yield held("exact", "settlements freed slots and they were filled")
         elif window.open() and not is_crowded(facts, reading):
             copy = waiting(facts, reading)
-            if copy is not None and not _filled_soon(facts, session, reading):
+            if copy is not None and not _filled_soon(facts, session, copy, reading):
                 why = f"{copy.message} waits on the queue, and {_described(window)}"
                 yield broken("too-few", session, copy, reading, why=why)
 

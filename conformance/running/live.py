@@ -130,9 +130,9 @@ def live_runs(
         about["programs"] = f"{len(plan)} of the {fitting} of the corpus that fit, which show each requirement twice"
     if options.requirement is not None:
         asked = _applicable(adapter, wanted)
-        # Why nothing applies is told by any run.
-        plan = [entry for entry in plan if shown(*entry, asked)] if asked else plan[:1]
-        about["programs"] = f"{len(plan)} of the corpus that show {options.requirement}, {len(refused)} do not fit"
+        showing = [entry for entry in plan if shown(*entry, asked)] if asked else []
+        about["programs"] = f"{len(showing)} of the corpus that show {options.requirement}, {len(refused)} do not fit"
+        plan = showing if asked else plan[:1]  # why nothing applies is told by any run
     if options.chaos is not None:
         plan, refused = [], []
         about["programs"] = f"random ones, with faults of the profile {options.chaos}"

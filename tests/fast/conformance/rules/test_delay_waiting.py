@@ -87,6 +87,13 @@ def test_waiting_changes_nothing(fields: dict[str, Any], expected: VerdictKind) 
     assert judged(run.close(at_ms=500).finish())["DLY-015"].verdict is expected
 
 
+@pytest.mark.parametrize(("priority", "expected"), [(4, SATISFIED), (5, VIOLATED)])
+def test_who_sends_no_timestamp_may_be_given_one(priority: int, expected: VerdictKind) -> None:
+    run = started().post("p0/1", delay_ms=100, timestamp_ms=0).at(120)
+    run.deliver("c0/1", "p0/1", timestamp_ms=77, priority=priority)
+    assert judged(run.close(at_ms=500).finish())["DLY-015"].verdict is expected
+
+
 def test_a_time_stamping_broker_may_change_the_timestamp() -> None:
     run = started(timestamping=PLUGIN).post("p0/1", delay_ms=100).at(120).deliver("c0/1", "p0/1", timestamp_ms=5)
     assert judged(run.close(at_ms=500).finish())["DLY-015"].verdict is SATISFIED

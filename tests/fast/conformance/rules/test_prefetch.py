@@ -150,6 +150,13 @@ def test_a_real_broker_may_fill_a_window_a_little_later(
     assert (found["PRE-003"] is FAILS) == (expected is FAILS)
 
 
+@pytest.mark.parametrize(("dest", "expected"), [("q0", SILENT), ("q1", FAILS)])
+def test_it_begins_with_the_message_and_another_queue_is_no_excuse(dest: str, expected: VerdictKind) -> None:
+    story = Builder("live").connect("p0").connect("c0").subscribe("c0/1", "q*", prefetch=2)
+    story.at(4000).send("p0/1", dest).send("p0/2").rest("q0").arrive("c0/1", "p0/1", dest=dest)
+    assert kinds(story)["PRE-002"] is expected
+
+
 def test_how_much_a_foreign_broker_gives_to_who_asked_for_no_number_is_its_own_affair() -> None:
     def story(messages: int) -> Builder:
         found = foreign().connect("p0").connect("c0")

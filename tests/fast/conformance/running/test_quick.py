@@ -94,7 +94,8 @@ def test_a_name_is_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_apply_is_said_by_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProfileAdapter, "found", lambda _: Found(["ttl"], stamps=False, server="x/1"))
     monkeypatch.setattr(live, "refused_by", lambda _: [])
-    assert live_runs(SuiteOptions(broker=URL, requirement="MEM-001"), ("MEM-001",)).first == 1
+    runs = live_runs(SuiteOptions(broker=URL, requirement="MEM-001"), ("MEM-001",))
+    assert (runs.first, runs.about["programs"]) == (1, "0 of the corpus that show MEM-001, 0 do not fit")
 
 
 def test_a_url_is_tested_quickly_unless_all_is_asked_for(
